@@ -1,0 +1,1 @@
+"""Pods on their way in: what is changed and what is refused; pure."""

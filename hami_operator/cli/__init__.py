@@ -1,0 +1,1 @@
+"""Commands; the only reader of arguments and environment."""

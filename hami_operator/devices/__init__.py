@@ -1,0 +1,1 @@
+"""Vendors as data, and the engine that serves all of them; pure."""

@@ -1,0 +1,1 @@
+"""kopf handlers: unpack, call one thing, return."""

@@ -1,0 +1,1 @@
+"""The protocol: texts in annotations and the values they stand for; pure."""

@@ -1,0 +1,1 @@
+"""asyncio: tasks, time-outs, retries; no decisions."""

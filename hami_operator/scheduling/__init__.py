@@ -1,0 +1,1 @@
+"""Values in, decision out: filters, scores, ledger, queue and the cycle; pure."""

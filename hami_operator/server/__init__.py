@@ -1,0 +1,1 @@
+"""HTTP routes of our own: health and metrics."""

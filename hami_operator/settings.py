@@ -1,0 +1,220 @@
+"""What can be set, validated once at start; nothing else reads files or environment.
+
+The configuration file, the flags and the environment all arrive here as mappings. Keys of the
+file are the field names below, with nested sections written ``compat: {hami_scores: true}``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from hami_operator import errors
+
+_UNITS_S: Final = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
+_DURATION: Final = re.compile(r"(?:\d+(?:\.\d+)?(?:h|ms|m|s))+", re.ASCII)
+_PART: Final = re.compile(r"(\d+(?:\.\d+)?)(h|ms|m|s)", re.ASCII)
+_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", re.ASCII)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Settings:
+    """All settings with their defaults; durations in seconds.
+
+    Attributes:
+        scheduler_name: pods whose ``spec.schedulerName`` is this one are ours.
+        handshake_interval_s: how often a plugin is asked for a sign of life (D2).
+        device_timeout_s: silence after which a (node, type) is unavailable (D1).
+        http_bind: ``host:port`` of health and metrics.
+        log_format: ``json`` or ``console``.
+        leader_elect: whether replicas elect one leader; without it this process always leads.
+        namespace: where the Lease lives.
+        lease_duration_s: a Lease untouched for so long has lost its holder.
+        renew_deadline_s: a leader that could not renew for so long stops deciding.
+        retry_period_s: pause between two looks at the Lease.
+        decision_carrier: ``auto`` (in the Binding where possible) or ``patch`` (D9).
+        node_lock: ``annotation`` (the protocol's lock) or ``memory`` (we are the only writer).
+        node_lock_timeout_s: age at which a node lock counts as expired (D13).
+        node_scheduler_policy: ``binpack`` or ``spread``, between nodes.
+        gpu_scheduler_policy: card policy, a word or a comma list.
+        hami_scores: leave request terms out of card scores, as HAMi 2.10 does (D15).
+        bind_workers: how many binds may be in flight at once.
+        bind_timeout_s: bound of one whole bind, lock waits excluded.
+        drain_timeout_s: how long a stopping process waits for binds in flight.
+        resync_interval_s: pause between two comparisons of all nodes with the API server.
+        node_source: ``kopf`` or ``reflector``: who watches Nodes and pending pods.
+        vendors: overrides per vendor word, read by the vendor registry.
+    """
+
+    scheduler_name: str = "hami-scheduler"
+    handshake_interval_s: float = 30.0
+    device_timeout_s: float = 300.0
+    http_bind: str = "0.0.0.0:8080"  # noqa: S104 - probes and Prometheus come from outside the pod
+    log_format: str = "json"
+    leader_elect: bool = True
+    namespace: str = "hami-system"
+    lease_duration_s: float = 15.0
+    renew_deadline_s: float = 10.0
+    retry_period_s: float = 2.0
+    decision_carrier: str = "auto"
+    node_lock: str = "annotation"
+    node_lock_timeout_s: float = 300.0
+    node_scheduler_policy: str = "binpack"
+    gpu_scheduler_policy: str = "spread"
+    hami_scores: bool = False
+    bind_workers: int = 64
+    bind_timeout_s: float = 60.0
+    drain_timeout_s: float = 8.0
+    resync_interval_s: float = 300.0
+    node_source: str = "kopf"
+    vendors: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
+
+
+def duration_s(value: object, *, field: str) -> float:
+    """Seconds from a number or from Go's notation (``1h5m``, ``30s``, ``500ms``).
+
+    Raises:
+        errors.SettingsError: not a duration, or not above 0.
+    """
+    seconds = _seconds(value)
+    if seconds is None or not 0 < seconds < float("inf"):
+        raise errors.SettingsError(field, f"{value!r} is not a duration such as 30s or 5m")
+    return seconds
+
+
+def _seconds(value: object) -> float | None:
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int | float):
+        return float(value)
+    text = str(value).strip()
+    if re.fullmatch(r"\d+(\.\d+)?", text, re.ASCII):
+        return float(text)
+    if not _DURATION.fullmatch(text):
+        return None
+    return sum(float(amount) * _UNITS_S[unit] for amount, unit in _PART.findall(text))
+
+
+def _choice(*words: str) -> Callable[[object, str], str]:
+    def check(value: object, field: str) -> str:
+        if value not in words:
+            raise errors.SettingsError(field, f"{value!r} is none of {', '.join(words)}")
+        return str(value)
+
+    return check
+
+
+def _duration(value: object, field: str) -> float:
+    return duration_s(value, field=field)
+
+
+def _boolean(value: object, field: str) -> bool:
+    known = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+    if isinstance(value, bool):
+        return value
+    if str(value).lower() not in known:
+        raise errors.SettingsError(field, f"{value!r} is neither true nor false")
+    return known[str(value).lower()]
+
+
+def _count(value: object, field: str) -> int:
+    text = str(value)
+    if isinstance(value, bool) or not re.fullmatch(r"[1-9]\d{0,5}", text, re.ASCII):
+        raise errors.SettingsError(field, f"{value!r} is not a whole number above 0")
+    return int(text)
+
+
+def _name(value: object, field: str) -> str:
+    if not isinstance(value, str) or not _NAME.fullmatch(value):
+        raise errors.SettingsError(field, f"{value!r} is not a name of lower-case words")
+    return value
+
+
+def _address(value: object, field: str) -> str:
+    host, _, port = str(value).rpartition(":")
+    if not re.fullmatch(r"\d{1,5}", port, re.ASCII) or int(port) > 65535:
+        raise errors.SettingsError(field, f"{value!r} is not host:port")
+    return f"{host or '0.0.0.0'}:{port}"  # noqa: S104 - an empty host means all addresses
+
+
+def _policy(value: object, field: str) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise errors.SettingsError(field, f"{value!r} is not a policy word or a comma list")
+    return value.strip()
+
+
+def _vendors(value: object, field: str) -> Mapping[str, Mapping[str, Any]]:
+    if not isinstance(value, Mapping):
+        raise errors.SettingsError(field, "is not a mapping from vendor word to its overrides")
+    for word, row in value.items():
+        if not isinstance(row, Mapping):
+            raise errors.SettingsError(f"{field}.{word}", "is not a mapping")
+    return value
+
+
+_READERS: Final[Mapping[str, tuple[str, Callable[[object, str], Any]]]] = {
+    "scheduler_name": ("scheduler_name", _name),
+    "handshake_interval": ("handshake_interval_s", _duration),
+    "device_timeout": ("device_timeout_s", _duration),
+    "http_bind": ("http_bind", _address),
+    "log_format": ("log_format", _choice("json", "console")),
+    "leader_elect": ("leader_elect", _boolean),
+    "namespace": ("namespace", _name),
+    "lease_duration": ("lease_duration_s", _duration),
+    "renew_deadline": ("renew_deadline_s", _duration),
+    "retry_period": ("retry_period_s", _duration),
+    "decision_carrier": ("decision_carrier", _choice("auto", "patch")),
+    "node_lock": ("node_lock", _choice("annotation", "memory")),
+    "node_lock_timeout": ("node_lock_timeout_s", _duration),
+    "node_scheduler_policy": ("node_scheduler_policy", _choice("binpack", "spread")),
+    "gpu_scheduler_policy": ("gpu_scheduler_policy", _policy),
+    "compat.hami_scores": ("hami_scores", _boolean),
+    "bind_workers": ("bind_workers", _count),
+    "bind_timeout": ("bind_timeout_s", _duration),
+    "drain_timeout": ("drain_timeout_s", _duration),
+    "resync_interval": ("resync_interval_s", _duration),
+    "node_source": ("node_source", _choice("kopf", "reflector")),
+    "vendors": ("vendors", _vendors),
+}
+
+KEYS: Final = tuple(_READERS)
+"""Every key of the configuration file, dots for nesting."""
+
+
+def load(*sources: Mapping[str, object]) -> Settings:
+    """Build the settings; later sources win (file, then environment, then flags).
+
+    Raises:
+        errors.SettingsError: an unknown key, a value that cannot be used, or values that
+            contradict each other; the message names the key.
+    """
+    values: dict[str, Any] = {}
+    for source in sources:
+        for key, value in _flatten(source).items():
+            if key not in _READERS:
+                raise errors.SettingsError(key, "unknown setting")
+            field, read = _READERS[key]
+            values[field] = read(value, key)
+    settings = Settings(**values)
+    _check(settings)
+    return settings
+
+
+def _flatten(source: Mapping[str, object]) -> dict[str, object]:
+    flat: dict[str, object] = {}
+    for key, value in source.items():
+        if key == "compat" and isinstance(value, Mapping):
+            flat.update({f"compat.{inner}": item for inner, item in value.items()})
+        else:
+            flat[str(key)] = value
+    return flat
+
+
+def _check(settings: Settings) -> None:
+    """Refuse combinations under which two leaders could write at once."""
+    if not settings.retry_period_s < settings.renew_deadline_s < settings.lease_duration_s:
+        raise errors.SettingsError(
+            "renew_deadline", "must lie between retry_period and lease_duration"
+        )

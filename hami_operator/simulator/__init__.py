@@ -1,0 +1,1 @@
+"""A fleet of simulated device plugins, for the demo, tests and load."""
