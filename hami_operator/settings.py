@@ -51,7 +51,7 @@ class Settings:
     scheduler_name: str = "hami-scheduler"
     handshake_interval_s: float = 30.0
     device_timeout_s: float = 300.0
-    http_bind: str = "0.0.0.0:8080"  # noqa: S104 - probes and Prometheus come from outside the pod
+    http_bind: str = "0.0.0.0:8080"
     log_format: str = "json"
     leader_elect: bool = True
     namespace: str = "hami-system"
