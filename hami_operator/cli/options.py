@@ -1,0 +1,130 @@
+"""Settings from the command line, the environment and the configuration file."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import pathlib
+from collections.abc import Mapping
+from typing import Any, Final
+
+import yaml
+
+from hami_operator import errors, settings
+
+PREFIX: Final = "HAMI_OPERATOR_"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Option:
+    """One flag: the setting it gives, and what ``--help`` says of it."""
+
+    key: str
+    metavar: str
+    help: str
+
+    @property
+    def flag(self) -> str:
+        """The flag as it is typed."""
+        return "--" + self.key.replace("_", "-")
+
+    @property
+    def variable(self) -> str:
+        """The environment variable of the same meaning."""
+        return PREFIX + self.key.upper()
+
+
+OPTIONS: Final = (
+    Option(key="scheduler_name", metavar="NAME", help="serve pods with this spec.schedulerName"),
+    Option(
+        key="handshake_interval",
+        metavar="DURATION",
+        help="ask each device plugin for a sign of life this often",
+    ),
+    Option(
+        key="device_timeout",
+        metavar="DURATION",
+        help="a device type that was silent for so long is unavailable on its node",
+    ),
+    Option(key="http_bind", metavar="HOST:PORT", help="serve health and metrics here"),
+    Option(key="log_format", metavar="json|console", help="one JSON object a line, or text"),
+    Option(key="namespace", metavar="NAME", help="namespace of the Lease that elects the leader"),
+    Option(
+        key="decision_carrier",
+        metavar="auto|patch",
+        help="write decisions with the Binding where it can carry them, or always by a patch",
+    ),
+    Option(
+        key="node_lock",
+        metavar="annotation|memory",
+        help="lock nodes by the protocol's annotation, or in memory as their only scheduler",
+    ),
+    Option(
+        key="node_scheduler_policy", metavar="binpack|spread", help="fill nodes, or spread pods"
+    ),
+    Option(
+        key="gpu_scheduler_policy",
+        metavar="POLICY",
+        help="the same for cards: binpack, spread, mutex, numa, or a comma list",
+    ),
+)
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of all settings; each has an environment variable of the same meaning."""
+    parser.add_argument("--config", metavar="FILE", help="configuration file in YAML")
+    defaults = settings.Settings()
+    for option in OPTIONS:
+        default = _default(defaults, option.key)
+        parser.add_argument(
+            option.flag,
+            metavar=option.metavar,
+            help=f"{option.help} (default {default}; env {option.variable})",
+        )
+    parser.add_argument(
+        "--leader-elect",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help=f"elect one leader among replicas (default true; env {PREFIX}LEADER_ELECT)",
+    )
+
+
+def _default(defaults: settings.Settings, key: str) -> str:
+    value = getattr(defaults, key, None)
+    return f"{getattr(defaults, key + '_s'):g}s" if value is None else str(value)
+
+
+def load(args: argparse.Namespace, environ: Mapping[str, str]) -> settings.Settings:
+    """Settings from the file, then the environment, then the flags; the last one wins.
+
+    Raises:
+        errors.SettingsError: a value that cannot be used; the message names its source.
+    """
+    path = args.config or environ.get(f"{PREFIX}CONFIG")
+    keys = [*(option.key for option in OPTIONS), "leader_elect"]
+    variables = {key: environ[PREFIX + key.upper()] for key in keys if _is_set(environ, key)}
+    if "POD_NAMESPACE" in environ:
+        variables.setdefault("namespace", environ["POD_NAMESPACE"])
+    flags = {key: getattr(args, key) for key in keys if getattr(args, key) is not None}
+    return settings.load(read(path) if path else {}, variables, flags)
+
+
+def _is_set(environ: Mapping[str, str], key: str) -> bool:
+    return bool(environ.get(PREFIX + key.upper()))
+
+
+def read(path: str) -> Mapping[str, Any]:
+    """The configuration file as a mapping.
+
+    Raises:
+        errors.SettingsError: the file cannot be read, or is no mapping in YAML.
+    """
+    try:
+        content = yaml.safe_load(pathlib.Path(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise errors.SettingsError(path, f"cannot be read: {error}") from error
+    if content is None:
+        return {}
+    if not isinstance(content, Mapping):
+        raise errors.SettingsError(path, "is not a mapping of settings")
+    return content
