@@ -1,0 +1,123 @@
+"""Gauges that are read from the scheduler's state whenever somebody asks for the metrics."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from hami_operator import clock
+from hami_operator.protocol import instant
+from hami_operator.runtime import reflector
+from hami_operator.scheduling import ledger, queue, world
+from hami_operator.server import metrics
+
+_Values = Mapping[tuple[str, ...], float]
+
+_QUEUES = {
+    "active": (queue.Place.ACTIVE, queue.Place.IN_FLIGHT),
+    "backoff": (queue.Place.BACKOFF,),
+    "unschedulable": (queue.Place.UNSCHEDULABLE,),
+    "gated": (queue.Place.GATED,),
+}
+
+
+def connect(
+    measured: metrics.Metrics,
+    state: world.World,
+    *,
+    time: clock.Clock,
+    pods: reflector.Reflector,
+) -> None:
+    """Let every gauge that has an owner be read from it."""
+    readers = Readers(state, time)
+    measured.read("hami_pending_pods", readers.pending_pods)
+    measured.read("hami_node_device_available", readers.device_available)
+    measured.read("hami_handshake_age_seconds", readers.handshake_age_s)
+    measured.read("hami_register_malformed_entries", readers.malformed_entries)
+    measured.read("hami_unreadable_decisions", readers.unreadable_decisions)
+    measured.read("hami_unknown_device_entries", readers.unknown_devices)
+    measured.read("hami_foreign_usage_pods", readers.foreign_pods)
+    measured.read("hami_allocation_stuck_pods", readers.stuck_pods)
+    measured.read("hami_reservations", readers.reservations)
+    measured.read("hami_watch_age_seconds", lambda: {("pods",): pods.age_s()})
+
+
+class Readers:
+    """One method per gauge; each gives label values, in the family's order, to the value."""
+
+    def __init__(self, state: world.World, time: clock.Clock) -> None:
+        self._state = state
+        self._time = time
+
+    def pending_pods(self) -> _Values:
+        """Pods by place in the queue."""
+        counts = self._state.queue.counts()
+        return {
+            (name,): sum(counts[place] for place in places) for name, places in _QUEUES.items()
+        }
+
+    def device_available(self) -> _Values:
+        """1 where new pods may get devices of the type."""
+        return {
+            (view.name, word): float(word in view.cards)
+            for view in self._state.snapshot
+            for word in (*view.cards, *view.unavailable)
+        }
+
+    def handshake_age_s(self) -> _Values:
+        """Seconds since a plugin that was asked last answered."""
+        now = instant.Instant(monotonic_s=self._time.monotonic(), wall=self._time.wall())
+        nodes = self._state.nodes
+        ages = {
+            (name, word): nodes.age_s(name, word, now)
+            for name in nodes
+            for word in nodes.standings(name)
+        }
+        return {labels: age_s for labels, age_s in ages.items() if age_s is not None}
+
+    def malformed_entries(self) -> _Values:
+        """Register entries that could not be read."""
+        nodes = self._state.nodes
+        return {
+            (name, word): len(standing.inventory.findings)
+            for name in nodes
+            for word, standing in nodes.standings(name).items()
+        }
+
+    def unreadable_decisions(self) -> _Values:
+        """Bound pods that close a type on their node."""
+        return {
+            (name, word): len(uids)
+            for name in self._state.nodes
+            for word, uids in self._state.ledger.closed(name).items()
+        }
+
+    def unknown_devices(self) -> _Values:
+        """Cards that pods hold and that no register names."""
+        found: Counter[tuple[str, ...]] = Counter()
+        for name in self._state.nodes:
+            standings = self._state.nodes.standings(name)
+            for word in self._state.ledger.words(name):
+                known = standings[word].inventory.cards if word in standings else ()
+                held = set(self._state.ledger.card_usage(name, word))
+                found[name, word] += len(held - {card.id for card in known})
+        return dict(found)
+
+    def foreign_pods(self) -> _Values:
+        """Bound pods whose decision is not ours."""
+        return Counter(
+            (entry.node, word)
+            for entry in self._state.ledger
+            if entry.foreign
+            for word in entry.slots
+        )
+
+    def stuck_pods(self) -> _Values:
+        """Bound pods that their plugin has not served in time."""
+        now = instant.Instant(monotonic_s=self._time.monotonic(), wall=self._time.wall())
+        return Counter((service.node,) for service in self._state.stuck(now))
+
+    def reservations(self) -> _Values:
+        """Pods that are placed and not yet bound."""
+        reserved = ledger.State.RESERVED
+        return {(): sum(entry.state is reserved for entry in self._state.ledger)}

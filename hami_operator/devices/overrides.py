@@ -1,0 +1,159 @@
+"""Rows from the configuration: changes of a known row, or a backend that is new."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from hami_operator import errors
+from hami_operator.devices import vendor
+from hami_operator.protocol import decision, keys
+
+_LOCKS: Final = {"shared": keys.NODE_LOCK, "none": ""}
+_POLICIES: Final = ("default", "force", "disable")
+_CHECKS: Final = {check.value: check for check in vendor.Check}
+
+Reader = Callable[[Any, str], Any]
+
+
+def _text(value: Any, field: str) -> str:
+    if not isinstance(value, str):
+        raise errors.SettingsError(field, f"{value!r} is not a text")
+    return value.strip()
+
+
+def _texts(value: Any, field: str) -> tuple[str, ...]:
+    """A text or a list of texts."""
+    listed = value if isinstance(value, list | tuple) else [value]
+    return tuple(_text(item, field) for item in listed)
+
+
+def _whole(value: Any, field: str) -> int:
+    if type(value) is not int or not 0 <= value <= decision.INT32_MAX:
+        raise errors.SettingsError(field, f"{value!r} is not a whole number from 0 to 2147483647")
+    return value
+
+
+def _boolean(value: Any, field: str) -> bool:
+    if not isinstance(value, bool):
+        raise errors.SettingsError(field, f"{value!r} is neither true nor false")
+    return value
+
+
+def _lock(value: Any, field: str) -> str:
+    text = _text(value, field)
+    return _LOCKS.get(text, text)
+
+
+def _policy(value: Any, field: str) -> str:
+    if value not in _POLICIES:
+        raise errors.SettingsError(field, f"{value!r} is none of {', '.join(_POLICIES)}")
+    return str(value)
+
+
+def _checks(value: Any, field: str) -> frozenset[vendor.Check]:
+    names = _texts(value, field)
+    unknown = sorted(set(names) - set(_CHECKS))
+    if unknown:
+        raise errors.SettingsError(field, f"{', '.join(unknown)} is no check from F1 to F13")
+    return frozenset(_CHECKS[name] for name in names)
+
+
+_FIELDS: Final[Mapping[str, tuple[str, Reader]]] = {
+    "count": ("resources.count", _text),
+    "memory": ("resources.memory", _text),
+    "cores": ("resources.cores", _text),
+    "percent": ("resources.percent", _text),
+    "priority": ("resources.priority", _text),
+    "register": ("node.register", _text),
+    "handshake": ("node.handshake", _text),
+    "to_allocate": ("pod.to_allocate", _text),
+    "allocated": ("pod.allocated", _text),
+    "use_type": ("selection.use_type", _text),
+    "skip_type": ("selection.skip_type", _text),
+    "use_uuid": ("selection.use_uuid", _texts),
+    "skip_uuid": ("selection.skip_uuid", _texts),
+    "numa_bind": ("selection.numa_bind", _text),
+    "memory_unit_mib": ("memory_unit_mib", _whole),
+    "memory_factor": ("memory_factor", _whole),
+    "default_cores": ("default_cores", _whole),
+    "default_memory_mib": ("default_memory_mib", _whole),
+    "default_count": ("default_count", _whole),
+    "read_requests": ("read_requests", _boolean),
+    "silent": ("silent", _boolean),
+    "lock": ("lock", _lock),
+    "consumes": ("consumes", _boolean),
+    "checks": ("checks", _checks),
+    "core_policy": ("core_policy", _policy),
+    "overwrite_env": ("overwrite_env", _boolean),
+    "runtime_class": ("runtime_class", _text),
+}
+
+HAMI_NAMES: Final[Mapping[str, str]] = {
+    "resourceCountName": "count",
+    "resourceMemoryName": "memory",
+    "resourceCoreName": "cores",
+    "resourceMemoryPercentageName": "percent",
+    "resourcePriorityName": "priority",
+    "memoryFactor": "memory_factor",
+    "defaultMemory": "default_memory_mib",
+    "defaultCores": "default_cores",
+    "defaultGPUNum": "default_count",
+    "gpuCorePolicy": "core_policy",
+    "overwriteEnv": "overwrite_env",
+    "runtimeClassName": "runtime_class",
+}
+"""The same fields as a configuration in HAMi's form calls them."""
+
+
+def apply(row: vendor.Vendor | None, word: str, values: Mapping[str, Any]) -> vendor.Vendor | None:
+    """The row with what the configuration says; None where it is switched off.
+
+    Args:
+        row: the row of that keyword, None where the keyword is new.
+        word: the keyword.
+        values: field → value, in our names or in HAMi's.
+
+    Raises:
+        errors.SettingsError: an unknown field, a value of the wrong type, or a new row without
+            the keys that every backend needs.
+    """
+    prefix = f"vendors.{word}"
+    changes: dict[str, Any] = {}
+    for name, value in values.items():
+        if name == "enabled":
+            if not _boolean(value, f"{prefix}.enabled"):
+                return None
+            continue
+        known = _FIELDS.get(HAMI_NAMES.get(name, name))
+        if known is None:
+            raise errors.SettingsError(f"{prefix}.{name}", "unknown field of a device backend")
+        path, reader = known
+        changes[path] = reader(value, f"{prefix}.{name}")
+    return _changed(row or _new(word, changes), changes)
+
+
+def _new(word: str, changes: Mapping[str, Any]) -> vendor.Vendor:
+    for path in ("resources.count", "node.register", "pod.allocated"):
+        if not changes.get(path):
+            field = f"vendors.{word}.{path.rpartition('.')[2]}"
+            raise errors.SettingsError(field, "is needed by a new device backend")
+    if not word or decision.FORBIDDEN.search(word):
+        raise errors.SettingsError(f"vendors.{word}", "cannot be written into a decision")
+    return vendor.Vendor(
+        keyword=word,
+        resources=vendor.Resources(count=changes["resources.count"]),
+        pod=vendor.PodKeys(allocated=changes["pod.allocated"]),
+    )
+
+
+def _changed(row: vendor.Vendor, changes: Mapping[str, Any]) -> vendor.Vendor:
+    for path, value in changes.items():
+        part, dot, field = path.rpartition(".")
+        if dot:
+            inner = dataclasses.replace(getattr(row, part), **{field: value})
+            row = dataclasses.replace(row, **{part: inner})
+        else:
+            row = dataclasses.replace(row, **{field: value})
+    return row

@@ -1,0 +1,102 @@
+"""All active rows, built once: the explicit list of vendors, look-ups, and no duplicates."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from hami_operator import errors
+from hami_operator.devices import overrides as row_overrides
+from hami_operator.devices import vendor
+from hami_operator.devices.vendors import cambricon, hygon, mthreads, nvidia
+from hami_operator.protocol import keys
+
+BUILT_IN: Final = (nvidia.NVIDIA, cambricon.MLU, hygon.HCU, hygon.DCU, mthreads.MTHREADS)
+"""A new vendor is one file and one entry here."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Registry:
+    """The active rows, in the order of their keywords.
+
+    Attributes:
+        rows: the rows.
+        by_word: the rows by keyword.
+        resource_names: every resource that containers ask with.
+        owned_pod_keys: every pod annotation that a decision of ours may set, and therefore
+            removes where an earlier attempt has left it.
+    """
+
+    rows: tuple[vendor.Vendor, ...]
+    by_word: Mapping[str, vendor.Vendor]
+    resource_names: frozenset[str]
+    owned_pod_keys: frozenset[str]
+
+    def __iter__(self) -> Iterator[vendor.Vendor]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def lock_keys(self, words: Iterable[str]) -> tuple[str, ...]:
+        """Locks that a pod with these types needs: the shared one first, then own ones by key."""
+        needed = {self.by_word[word].lock for word in words} - {""}
+        return tuple(sorted(needed, key=lambda key: (key != keys.NODE_LOCK, key)))
+
+
+def default() -> Registry:
+    """The built-in rows, unchanged."""
+    return build()
+
+
+def build(
+    rows: Iterable[vendor.Vendor] = BUILT_IN,
+    *,
+    overrides: Mapping[str, Mapping[str, Any]] | None = None,
+) -> Registry:
+    """Build the registry.
+
+    Args:
+        rows: the rows to begin with.
+        overrides: per keyword what the configuration says: changes of a row, ``enabled: false``,
+            or all of a new row.
+
+    Raises:
+        errors.SettingsError: an override cannot be used, or two active rows claim the same name.
+    """
+    known = {row.keyword: row for row in rows}
+    for word, values in (overrides or {}).items():
+        changed = row_overrides.apply(known.get(word), word, values)
+        known.pop(word, None)
+        if changed is not None:
+            known[word] = changed
+    ordered = tuple(known[word] for word in sorted(known))
+    _refuse_duplicates(ordered)
+    return Registry(
+        rows=ordered,
+        by_word={row.keyword: row for row in ordered},
+        resource_names=frozenset(name for row in ordered for name in row.resources.names),
+        owned_pod_keys=frozenset(key for row in ordered for key in row.pod.names)
+        | frozenset(keys.DECISION),
+    )
+
+
+_UNIQUE: Final[Mapping[str, Callable[[vendor.Vendor], str]]] = {
+    "resources.count": lambda row: row.resources.count,
+    "node.register": lambda row: row.node.register,
+    "pod.allocated": lambda row: row.pod.allocated,
+    "pod.to_allocate": lambda row: row.pod.to_allocate,
+}
+
+
+def _refuse_duplicates(rows: Iterable[vendor.Vendor]) -> None:
+    for field, read in _UNIQUE.items():
+        owners: dict[str, str] = {}
+        for row in rows:
+            name = read(row)
+            if name and name in owners:
+                raise errors.SettingsError(
+                    f"vendors.{row.keyword}.{field}", f"{name} is already that of {owners[name]}"
+                )
+            owners[name] = row.keyword

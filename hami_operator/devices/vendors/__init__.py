@@ -1,0 +1,1 @@
+"""One file per vendor; only the registry imports them."""

@@ -1,0 +1,194 @@
+"""Where objects of the API meet the world: each becomes one event, and its orders are performed.
+
+Sources are kopf's handlers and our reflectors; they may overlap, repeat and come late. One bad
+object never stops the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import structlog
+
+from hami_operator import clock
+from hami_operator.cluster import ports
+from hami_operator.protocol import instant
+from hami_operator.runtime import conditions as condition_writers
+from hami_operator.runtime import performer as performers
+from hami_operator.runtime import reflector, resync
+from hami_operator.scheduling import effects, fields, world
+from hami_operator.scheduling import node as nodes
+from hami_operator.scheduling import pod as pods
+
+_DELETED: Final = "DELETED"
+
+_log = structlog.get_logger(__name__)
+
+
+class Intake:
+    """The doors: all return at once, and none raises.
+
+    Args:
+        state: takes the events.
+        performer: carries out what follows.
+        conditions: is told which conditions stand on pods.
+        again: called after each event, since a pod may be tried now.
+
+    Attributes:
+        pods: sink for all pods that have not ended, of all schedulers.
+        nodes: sink for Nodes, where a reflector watches them.
+    """
+
+    def __init__(
+        self,
+        state: world.World,
+        performer: performers.Performer,
+        *,
+        conditions: condition_writers.Conditions,
+        again: Callable[[], None],
+        time: clock.Clock,
+        metrics: ports.Recorder,
+    ) -> None:
+        self._state = state
+        self._performer = performer
+        self._conditions = conditions
+        self._again = again
+        self._time = time
+        self._metrics = metrics
+        self._odd: dict[str, tuple[fields.Finding, ...]] = {}
+        self.pods: reflector.Sink = _Sink(
+            lambda raw: self._take("Pod", raw, self._pod_seen),
+            lambda raw: self._take("Pod", raw, self._pod_gone),
+            lambda: self.source_synced(world.PODS),
+        )
+        self.nodes: reflector.Sink = _Sink(
+            lambda raw: self._take("Node", raw, self._node_seen),
+            lambda raw: self._take("Node", raw, self._node_gone),
+            lambda: self.source_synced(world.NODES),
+        )
+
+    def node_event(self, type_: str | None, raw: ports.Raw) -> None:
+        """A Node from kopf's watch; the type is None for one that was listed."""
+        self._take("Node", raw, self._node_gone if type_ == _DELETED else self._node_seen)
+
+    def pending_event(self, type_: str | None, raw: ports.Raw) -> None:
+        """A pod from kopf's watch of pending pods, from which bound ones vanish as deleted."""
+        self._take("Pod", raw, self._pending_gone if type_ == _DELETED else self._pending_seen)
+
+    def source_synced(self, source: str) -> None:
+        """A source has shown all there is, see `world.SOURCES`."""
+        self._performer.perform(self._state.synced(source, self._now()))
+        self._again()
+
+    def node_is_gone(self, name: str) -> None:
+        """A write has found no such Node."""
+        self._performer.perform(self._state.node_gone(name, self._now()))
+        self._again()
+
+    def known_nodes(self) -> Mapping[str, resync.Known]:
+        """What is known of Nodes, to be compared with what exists."""
+        found = ((name, self._state.nodes.get(name)) for name in self._state.nodes)
+        return {
+            name: resync.Known(uid=node.uid, version=node.resource_version)
+            for name, node in found
+            if node is not None
+        }
+
+    def _take(self, kind: str, raw: ports.Raw, door: Callable[[ports.Raw], world.Effects]) -> None:
+        try:
+            self._performer.perform(door(raw))
+        except Exception as error:  # a bug of ours, met by one object, must not stop the others
+            self._tell_broken(kind, raw, error)
+        self._again()
+
+    def _node_seen(self, raw: ports.Raw) -> world.Effects:
+        node = nodes.read(raw)
+        self._tell_odd(node)
+        return self._state.node_seen(node, self._now())
+
+    def _node_gone(self, raw: ports.Raw) -> world.Effects:
+        """Also late, when a new Node of that name is known already; that one stays."""
+        node = nodes.read(raw)
+        known = self._state.nodes.get(node.name)
+        if known is not None and known.uid != node.uid:
+            return ()
+        self._odd.pop(node.name, None)
+        return self._state.node_gone(node.name, self._now())
+
+    def _pod_seen(self, raw: ports.Raw) -> world.Effects:
+        pod = pods.read(raw)
+        self._note_condition(pod)
+        return self._state.pod_seen(pod, self._now())
+
+    def _pod_gone(self, raw: ports.Raw) -> world.Effects:
+        return self._state.pod_gone(pods.read(raw).uid, self._now())
+
+    def _pending_seen(self, raw: ports.Raw) -> world.Effects:
+        pod = pods.read(raw)
+        self._note_condition(pod)
+        return self._state.pending_seen(pod, self._now())
+
+    def _pending_gone(self, raw: ports.Raw) -> world.Effects:
+        self._state.pending_gone(pods.read(raw).uid)
+        return ()
+
+    def _note_condition(self, pod: pods.Pod) -> None:
+        stands = pod.scheduled_condition
+        if stands is not None and not pod.node_name:
+            self._conditions.seen(pod.uid, stands.status, stands.reason, stands.message)
+
+    def _tell_odd(self, node: nodes.Node) -> None:
+        """Name what cannot be read of a Node, once per set of findings."""
+        if node.findings == self._odd.get(node.name, ()):
+            return
+        self._odd[node.name] = node.findings
+        if not node.findings or not node.name:
+            _log.warning("node has odd fields", node=node.name, findings=str(node.findings))
+            return
+        text = ", ".join(f"{each.field} {each.problem}" for each in node.findings)
+        self._performer.tell_node(
+            effects.NodeEvent(
+                node=node.name,
+                type=effects.EventType.WARNING,
+                reason="MalformedNode",
+                message=text,
+            )
+        )
+
+    def _tell_broken(self, kind: str, raw: Any, error: Exception) -> None:
+        metadata = raw.get("metadata") if isinstance(raw, Mapping) else None
+        found = metadata if isinstance(metadata, Mapping) else {}
+        name, namespace = str(found.get("name") or ""), str(found.get("namespace") or "")
+        _log.exception("object not taken in", kind=kind, namespace=namespace, name=name)
+        self._metrics.count("hami_intake_errors_total", kind=kind)
+        if not name:
+            return
+        text = f"this {kind} could not be taken in: {error!r}"
+        warning, reason = effects.EventType.WARNING, "IntakeFailed"
+        if kind == "Node":
+            self._performer.tell_node(
+                effects.NodeEvent(node=name, type=warning, reason=reason, message=text)
+            )
+            return
+        pod = effects.PodRef(uid=str(found.get("uid") or ""), namespace=namespace, name=name)
+        self._performer.tell_pod(
+            effects.PodEvent(pod=pod, type=warning, reason=reason, message=text)
+        )
+
+    def _now(self) -> instant.Instant:
+        return instant.Instant(monotonic_s=self._time.monotonic(), wall=self._time.wall())
+
+
+class _Sink:
+    """A `reflector.Sink` made of three functions."""
+
+    def __init__(
+        self,
+        upsert: Callable[[ports.Raw], None],
+        delete: Callable[[ports.Raw], None],
+        synced: Callable[[], None],
+    ) -> None:
+        self.upsert = upsert
+        self.delete = delete
+        self.synced = synced

@@ -1,0 +1,290 @@
+"""Concrete cards on one node for all containers of one pod, or the reason why there are none.
+
+Sidecars and apps are placed one after the other on one working copy of the node's cards; each
+init container by itself on a copy that already carries the sidecars. Only tuples of cards that
+change are ever copied.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from hami_operator import errors
+from hami_operator.devices import account, fit, request, selection, usage, vendor
+from hami_operator.devices import registry as registries
+from hami_operator.protocol import decision
+from hami_operator.scheduling import demand as demands
+from hami_operator.scheduling import pod as pods
+from hami_operator.scheduling import policy as policies
+from hami_operator.scheduling import quota, rejection, scores, snapshot
+
+PLUGIN: Final = "Devices"
+
+_Cards = dict[str, tuple[usage.CardUsage, ...]]
+# Reasons that can pass when other pods end; the others need another node, card or pod.
+_PASSING: Final = frozenset(
+    {
+        errors.Reason.CARD_SLOTS_EXHAUSTED,
+        errors.Reason.CARD_INSUFFICIENT_MEMORY,
+        errors.Reason.CARD_INSUFFICIENT_CORES,
+        errors.Reason.CARD_COMPUTE_EXHAUSTED,
+        errors.Reason.EXCLUSIVE_CONFLICT,
+        errors.Reason.QUOTA_NOT_FIT,
+        errors.Reason.NUMA_NOT_FIT,
+    }
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Line:
+    """One request of one container, with all that is the same on every node.
+
+    Attributes:
+        row: the device type; None for one that is not configured.
+        word: its keyword.
+        wanted: the request.
+        criteria: how its cards are ordered.
+        account: the namespace's quota; None without one.
+    """
+
+    row: vendor.Vendor | None
+    word: str
+    wanted: request.Request
+    criteria: tuple[policies.Criterion, ...]
+    account: quota.Account | None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Order:
+    """A pod's demand, prepared once for all nodes.
+
+    Attributes:
+        demand: what is asked.
+        sidecars: per container its slot and lines.
+        inits: likewise.
+        apps: likewise.
+        annotations: of the pod.
+        policy: order of cards.
+        weights: factors of the card score.
+        counts_request: the card score counts the request (D15).
+        several: more than one container asks, so each must see what the others got.
+    """
+
+    demand: demands.Demand
+    sidecars: tuple[tuple[int, tuple[Line, ...]], ...]
+    inits: tuple[tuple[int, tuple[Line, ...]], ...]
+    apps: tuple[tuple[int, tuple[Line, ...]], ...]
+    annotations: Mapping[str, str]
+    policy: policies.CardPolicy
+    weights: policies.Weights
+    counts_request: bool = True
+    several: bool = False
+
+
+def prepare(
+    pod: pods.Pod,
+    demand: demands.Demand,
+    preferences: policies.Preferences,
+    *,
+    registry: registries.Registry,
+    accounts: quota.Accounts | None = None,
+    counts_request: bool = True,
+) -> Order:
+    """Look up everything that does not depend on the node."""
+    line = functools.partial(
+        _line, pod=pod, registry=registry, accounts=accounts, policy=preferences.cards
+    )
+
+    def lines(
+        containers: tuple[demands.Container, ...],
+    ) -> tuple[tuple[int, tuple[Line, ...]], ...]:
+        return tuple(
+            (one.slot, tuple(line(word, wanted) for word, wanted in one.requests))
+            for one in containers
+        )
+
+    return Order(
+        demand=demand,
+        sidecars=lines(demand.sidecars),
+        inits=lines(demand.inits),
+        apps=lines(demand.apps),
+        annotations=pod.annotations,
+        policy=preferences.cards,
+        weights=preferences.weights,
+        counts_request=counts_request,
+        several=len(demand.sidecars) + len(demand.inits) + len(demand.apps) > 1,
+    )
+
+
+def _line(
+    word: str,
+    wanted: request.Request,
+    *,
+    pod: pods.Pod,
+    registry: registries.Registry,
+    accounts: quota.Accounts | None,
+    policy: policies.CardPolicy,
+) -> Line:
+    row = registry.by_word.get(word)
+    bound = row is not None and selection.numa_bound(row, pod.annotations)
+    return Line(
+        row=row,
+        word=word,
+        wanted=wanted,
+        criteria=policy.criteria(numa_bind=bound),
+        account=accounts(row) if row is not None and accounts is not None else None,
+    )
+
+
+def allocate(
+    order: Order, view: snapshot.NodeView
+) -> Mapping[str, decision.Slots] | rejection.Rejection:
+    """Choose cards for every container; the first request that finds none gives the reason.
+
+    Returns:
+        Word to one slot per container, or why the node is refused.
+    """
+    work = _Work(order, view)
+    shared = _Pass(cards=dict(view.cards))
+    for slot, lines in order.sidecars:
+        if not work.place(slot, lines, shared):
+            return work.refused
+    for slot, lines in order.inits:
+        alone = _Pass(cards=dict(shared.cards), earlier=dict(shared.earlier))
+        if not work.place(slot, lines, alone):
+            return work.refused
+    for slot, lines in order.apps:
+        if not work.place(slot, lines, shared):
+            return work.refused
+    return {word: tuple(slots) for word, slots in work.slots.items()}
+
+
+@dataclasses.dataclass(kw_only=True, slots=True)
+class _Pass:
+    """A working copy of a node's cards, and who got which of them so far.
+
+    Attributes:
+        cards: word to its cards as they stand.
+        earlier: word to the card ids of each container placed before.
+    """
+
+    cards: _Cards
+    earlier: dict[str, tuple[tuple[str, ...], ...]] = dataclasses.field(default_factory=dict)
+
+
+class _Work:
+    """Places the containers of one pod on one node."""
+
+    __slots__ = ("_order", "_view", "refused", "slots")
+
+    def __init__(self, order: Order, view: snapshot.NodeView) -> None:
+        self._order = order
+        self._view = view
+        self.refused = _NOT_REFUSED
+        size = order.demand.size
+        self.slots: dict[str, list[tuple[decision.Pick, ...]]] = {
+            word: [()] * size for word in order.demand.words
+        }
+
+    def place(self, slot: int, lines: tuple[Line, ...], on: _Pass) -> bool:
+        """Give one container its cards of every type; False after noting why not."""
+        for line in lines:
+            row = line.row
+            if row is None:
+                self.refused = _UNKNOWN
+                return False
+            cards = on.cards.get(line.word, ())
+            answer = fit.fit(
+                row, line.wanted, self._ordered(line, cards), self._context(slot, line, on)
+            )
+            if isinstance(answer, fit.NoFit):
+                self.refused = _refusal(answer, self._view.unavailable.get(line.word))
+                return False
+            self.slots[line.word][slot] = answer.picks
+            if self._order.several:
+                _take(on, line.word, row, answer.picks)
+        return True
+
+    def _ordered(
+        self, line: Line, cards: tuple[usage.CardUsage, ...]
+    ) -> list[usage.CardUsage] | tuple[usage.CardUsage, ...]:
+        if not cards:
+            return cards
+        wanted = line.wanted if self._order.counts_request else None
+        weights = self._order.weights
+        return scores.order(cards, line.criteria, lambda card: scores.card(card, weights, wanted))
+
+    def _context(self, slot: int, line: Line, on: _Pass) -> fit.Context:
+        node = self._view.node
+        return fit.Context(
+            pod_annotations=self._order.annotations,
+            node_annotations=node.annotations,
+            node_labels=node.labels,
+            policy=self._order.policy.words,
+            quota_fits=self._room(slot, line),
+            earlier=on.earlier.get(line.word, ()),
+        )
+
+    def _room(self, slot: int, line: Line) -> Callable[..., bool] | None:
+        if line.account is None or line.row is None:
+            return None
+        return quota.Room(
+            account=line.account,
+            row=line.row,
+            kinds=self._order.demand.kinds,
+            taken=self.slots[line.word],
+            slot=slot,
+        )
+
+
+def _take(on: _Pass, word: str, row: vendor.Vendor, picks: tuple[decision.Pick, ...]) -> None:
+    """Charge the picks to the working copy; cards that nobody got stay the same objects."""
+    cards = {each.card.id: each for each in on.cards[word]}
+    for pick in picks:
+        each = cards[pick.id]
+        cards[pick.id] = usage.CardUsage(each.card, account.charge(row, each.usage, pick))
+    on.cards[word] = tuple(cards.values())
+    ids = tuple(pick.id for pick in picks)
+    on.earlier[word] = (*on.earlier.get(word, ()), ids)
+
+
+_NOT_REFUSED: Final = rejection.Rejection(plugin=PLUGIN, texts=(), resolvable=False)
+
+
+def refusal(
+    reasons: tuple[errors.Reason, ...], detail: str, *, resolvable: bool
+) -> rejection.Rejection:
+    """A rejection for devices, with words for people and for machines."""
+    texts = sorted({f"{reason.words} ({reason.word})" for reason in reasons})
+    return rejection.Rejection(
+        plugin=PLUGIN,
+        texts=tuple(texts),
+        resolvable=resolvable,
+        reasons=reasons,
+        detail=detail,
+    )
+
+
+def _refusal(answer: fit.NoFit, because: errors.Reason | None) -> rejection.Rejection:
+    """Why the fit found no cards; ``because`` says why the type has none to give at all."""
+    return _cached(answer.counts, answer.candidates, because)
+
+
+@functools.lru_cache(maxsize=4096)  # full nodes of one kind give the same answer over and over
+def _cached(
+    counts: tuple[tuple[errors.Reason, int], ...],
+    candidates: int,
+    because: errors.Reason | None,
+) -> rejection.Rejection:
+    answer = fit.NoFit(counts=counts, candidates=candidates)
+    passing = because is None and not _PASSING.isdisjoint(answer.reasons)
+    reasons = answer.reasons if because is None else (because,)
+    return refusal(reasons, answer.text(), resolvable=passing)
+
+
+_UNKNOWN: Final = refusal(
+    (errors.Reason.DEVICE_TYPE_UNKNOWN,), "Device type not found", resolvable=False
+)

@@ -1,0 +1,214 @@
+"""Attempts to place the waiting pods, and what becomes of the binds that follow from them.
+
+Reading usage, deciding and reserving is one uninterrupted step for one pod at a time. A bind that
+is ordered here is answered once: done, or failed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from hami_operator import errors
+from hami_operator.protocol import instant
+from hami_operator.scheduling import (
+    cycle,
+    effects,
+    ledger,
+    nodes,
+    outcomes,
+    reports,
+    sightings,
+    snapshot,
+    wakes,
+)
+from hami_operator.scheduling import demand as demands
+from hami_operator.scheduling import pod as pods
+from hami_operator.scheduling import rules as all_rules
+from hami_operator.scheduling.filters import symmetry
+
+ECHO_S: Final = 60.0
+"""A condition that does not show on its pod after so long was lost and is ordered again."""
+
+Effects = tuple[effects.Effect, ...]
+
+
+class Attempts:
+    """From the queue to a bind, and back where the bind fails.
+
+    Args:
+        rules: what holds for every pod.
+        nodes: records, cards and availability.
+        books: where decisions are reserved.
+        waking: the queue.
+        seen: the pods as they were last seen.
+
+    Attributes:
+        snapshot: what a cycle sees.
+        repellers: pods on nodes that do not want others near.
+    """
+
+    def __init__(
+        self,
+        rules: all_rules.Rules,
+        nodes: nodes.Nodes,
+        books: ledger.Ledger,
+        waking: wakes.Wakes,
+        seen: sightings.Sightings,
+    ) -> None:
+        self._rules = rules
+        self._nodes = nodes
+        self._books = books
+        self._waking = waking
+        self._queue = waking.queue
+        self._seen = seen
+        self._memo = outcomes.Memo()
+        self._binding: dict[str, effects.Bind] = {}
+        self._conditions: dict[str, tuple[effects.Condition, float]] = {}
+        self._demands: dict[str, tuple[pods.Pod, demands.Demand]] = {}
+        self.snapshot = snapshot.Snapshot(nodes, books)
+        self.repellers = symmetry.Owners()
+
+    def run(self, now: instant.Instant) -> Effects:
+        """Try the next pod; nothing where none is due."""
+        while (item := self._queue.pop(now)) is not None:
+            pod = item.pod
+            if pod.terminating:
+                self._queue.remove(pod.uid)
+                return (reports.skipped(pod),)
+            if pod.uid not in self._books:
+                return self._try(pod, now)
+            self._queue.remove(pod.uid)
+        return ()
+
+    def done(self, uid: str) -> Effects:
+        """The bind has landed."""
+        bind = self._binding.pop(uid, None)
+        self._queue.remove(uid)
+        self._books.confirm(uid)
+        return (reports.scheduled(bind.pod, bind.node),) if bind is not None else ()
+
+    def failed(self, uid: str, now: instant.Instant, message: str, *, lost: bool) -> Effects:
+        """The bind has failed; see `World.bind_failed`."""
+        bind = self._binding.get(uid)
+        if bind is None:
+            return ()
+        entry = self._books.get(uid)
+        if entry is not None and entry.state is ledger.State.BOUND:
+            return self.done(uid) if entry.node == bind.node else self._drop(uid)
+        del self._binding[uid]
+        self.repellers.remove(uid)
+        self._waking.by_pod(bind.pod, None, self._books.forget(uid), now)
+        pod = self._requeue(uid, now) if not lost else None
+        if pod is None:
+            return self._drop(uid)
+        failed = effects.Attempt(pod=effects.PodRef.of(pod), result=effects.Result.ERROR)
+        said = self._condition(pod, "SchedulerError", message, now)
+        return (*said, reports.unplaced(pod, message), failed)
+
+    def restart(self, now: instant.Instant) -> None:
+        """Drop what is reserved and not bound, and let its pods be decided afresh."""
+        self._binding.clear()
+        for transition in self._books.drop_reservations():
+            if transition.before is not None:
+                self.repellers.remove(transition.before.uid)
+                self._requeue(transition.before.uid, now)
+
+    def forget(self, uid: str) -> None:
+        """The pod waits no more; nothing about it need be remembered."""
+        self._conditions.pop(uid, None)
+        self._demands.pop(uid, None)
+
+    def under_way(self) -> tuple[pods.Pod, ...]:
+        """Pods whose bind is ordered and not answered yet."""
+        return tuple(bind.pod for bind in self._binding.values())
+
+    def _try(self, pod: pods.Pod, now: instant.Instant) -> Effects:
+        demand = self._demand(pod)
+        outcome = cycle.run(
+            pod,
+            demand,
+            self.snapshot,
+            rules=self._rules,
+            now=now,
+            repelled=self.repellers.places(pod, self._node_labels),
+            memo=self._memo,
+        )
+        told = tuple(reports.misunderstood(pod, text) for text in outcome.warnings)
+        if isinstance(outcome, cycle.Placed):
+            return (*told, *self._place(pod, outcome, now))
+        return (*told, *self._park(pod, outcome, frozenset(demand.words), now))
+
+    def _place(self, pod: pods.Pod, placed: cycle.Placed, now: instant.Instant) -> Effects:
+        self._books.assume(pod, placed.node, placed.slots)
+        self.repellers.add(pod, placed.node)
+        self._queue.assumed(pod.uid, now)
+        self._conditions.pop(pod.uid, None)
+        bind = effects.Bind(pod=pod, node=placed.node, decision=placed.decision)
+        self._binding[pod.uid] = bind
+        ref = effects.PodRef.of(pod)
+        return (effects.Attempt(pod=ref, result=effects.Result.SCHEDULED), bind)
+
+    def _park(
+        self,
+        pod: pods.Pod,
+        unplaced: cycle.Unplaced,
+        words: frozenset[str],
+        now: instant.Instant,
+    ) -> Effects:
+        self._queue.park(pod.uid, unplaced.plugins, now, words=words)
+        told: list[effects.Effect] = [
+            *self._condition(pod, "Unschedulable", unplaced.message, now),
+            reports.unplaced(pod, unplaced.message),
+        ]
+        if errors.Reason.INVALID_REQUEST in unplaced.reasons:
+            told.append(reports.invalid(pod, unplaced.message))
+        attempt = effects.Attempt(
+            pod=effects.PodRef.of(pod),
+            result=effects.Result.UNSCHEDULABLE,
+            reasons=unplaced.reasons,
+        )
+        return (*told, attempt)
+
+    def _requeue(self, uid: str, now: instant.Instant) -> pods.Pod | None:
+        """Let a pod whose bind came to nothing rest and try again; None if it cannot be."""
+        pod = self._seen.get(uid)
+        if pod is None or pod.node_name or pod.terminating:
+            return None
+        self._queue.add(pod, now)
+        self._queue.backoff(uid, now)
+        return pod
+
+    def _drop(self, uid: str) -> Effects:
+        self._binding.pop(uid, None)
+        self._queue.remove(uid)
+        return ()
+
+    def _condition(
+        self, pod: pods.Pod, reason: str, message: str, now: instant.Instant
+    ) -> Effects:
+        """The condition, unless it stands on the pod or was ordered just now."""
+        ref = effects.PodRef.of(pod)
+        wanted = effects.Condition(pod=ref, status="False", reason=reason, message=message)
+        stands = pod.scheduled_condition
+        if stands is not None and (stands.status, stands.reason, stands.message) == (
+            wanted.status,
+            wanted.reason,
+            wanted.message,
+        ):
+            return ()
+        ordered, at_s = self._conditions.get(pod.uid, (None, 0.0))
+        if ordered == wanted and now.monotonic_s < at_s + ECHO_S:
+            return ()
+        self._conditions[pod.uid] = (wanted, now.monotonic_s)
+        return (wanted,)
+
+    def _demand(self, pod: pods.Pod) -> demands.Demand:
+        known = self._demands.get(pod.uid)
+        if known is None or known[0] is not pod:
+            known = self._demands[pod.uid] = (pod, demands.read(pod, self._rules.registry))
+        return known[1]
+
+    def _node_labels(self, name: str) -> Mapping[str, str]:
+        node = self._nodes.get(name)
+        return node.labels if node is not None else {}

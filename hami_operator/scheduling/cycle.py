@@ -1,0 +1,201 @@
+"""One scheduling cycle: a pod, a snapshot and the rules in; a decision or the reasons out.
+
+Nothing is changed and nothing is remembered but answers that would come out the same again
+(`Memo`). Reserving what was decided, and everything that is written, is the caller's part.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from hami_operator import errors, settings
+from hami_operator.protocol import decision, instant
+from hami_operator.scheduling import demand as demands
+from hami_operator.scheduling import (
+    filters,
+    fiterror,
+    outcomes,
+    policy,
+    preferences,
+    quota,
+    rejection,
+    snapshot,
+    written,
+)
+from hami_operator.scheduling import pod as pods
+from hami_operator.scheduling import rules as rule_sets
+from hami_operator.scheduling.filters import symmetry
+
+Rules = rule_sets.Rules
+Memo = outcomes.Memo
+
+NO_NODES: Final = "no nodes available to schedule pods"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Placed:
+    """A node, with cards for every container that wants some.
+
+    Attributes:
+        node: the choice.
+        slots: word to picks per container; empty for a pod without devices.
+        decision: what is to be written on the pod.
+        scores: device score of every node that fits.
+        rejections: why the other nodes do not.
+        warnings: what of the pod's wishes was not understood.
+    """
+
+    node: str
+    slots: Mapping[str, decision.Slots]
+    decision: written.Decision
+    scores: Mapping[str, float]
+    rejections: Mapping[str, rejection.Rejection]
+    warnings: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Unplaced:
+    """No node takes the pod.
+
+    Attributes:
+        message: ``0/N nodes are available: …``, for the condition and the event.
+        rejections: by node; empty where the pod itself is refused.
+        refusal: what is wrong with the pod, whatever the node; None where nodes refused it.
+        warnings: what of the pod's wishes was not understood.
+    """
+
+    message: str
+    rejections: Mapping[str, rejection.Rejection]
+    refusal: rejection.Rejection | None = None
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def plugins(self) -> frozenset[str]:
+        """Filters that said no; an event wakes the pod if it may help with one of them."""
+        every = [self.refusal] if self.refusal else list(self.rejections.values())
+        return frozenset(one.plugin for one in every)
+
+    @property
+    def reasons(self) -> tuple[errors.Reason, ...]:
+        """Typed reasons, one entry per node and reason, for metrics."""
+        every = [self.refusal] if self.refusal else list(self.rejections.values())
+        return tuple(reason for one in every for reason in one.reasons)
+
+
+def run(
+    pod: pods.Pod,
+    demand: demands.Demand,
+    nodes: snapshot.Snapshot | Iterable[snapshot.NodeView],
+    *,
+    rules: Rules,
+    now: instant.Instant,
+    accounts: quota.Accounts | None = None,
+    repelled: frozenset[symmetry.Place] = frozenset(),
+    memo: outcomes.Memo | None = None,
+) -> Placed | Unplaced:
+    """Place one pod.
+
+    Args:
+        pod: pending, not terminating.
+        demand: its device requests, as `demand.read` gives them.
+        nodes: every node that is known, in the order of names.
+        rules: what holds for every pod.
+        now: time of the decision.
+        accounts: quota of the pod's namespace; None where it has none.
+        repelled: places where pods on nodes do not want it.
+        memo: answers of earlier cycles under the same rules.
+    """
+    views = tuple(nodes)
+    wishes = _wishes(pod, rules.settings)
+    # 1. What is wrong with the pod itself is wrong on every node.
+    plan = filters.plan(pod, rules.options, repelled=repelled)
+    refusal = _refusal(demand, wishes) or plan.prefilter
+    if refusal is not None:
+        return _refused(refusal, len(views), wishes)
+    # 2. Each node: ordinary filters, then cards for every container, then its device score.
+    judge = outcomes.Judge(
+        pod,
+        demand,
+        wishes=wishes,
+        plan=plan,
+        rules=rules,
+        accounts=accounts,
+        repelled=repelled,
+    )
+    fitting, rejections = judge.all(views, memo)
+    # 3. Nobody: say why, node by node.
+    if not fitting:
+        message = fiterror.message(len(views), rejections) if views else NO_NODES
+        return Unplaced(message=message, rejections=rejections, warnings=wishes.warnings)
+    # 4. What the pod prefers, then the score by the node policy, then the name (D14).
+    node = _choose(pod, fitting, views, wishes.node, rules.options)
+    # 5. All that is to be written; what cannot be written is not decided.
+    slots = fitting[node].slots
+    result = written.write(pod, node=node, slots=slots, registry=rules.registry, now=now)
+    if isinstance(result, written.Unwritable):
+        return _refused(_unwritable(result), len(views), wishes)
+    return Placed(
+        node=node,
+        slots=slots,
+        decision=result,
+        scores={name: one.score for name, one in fitting.items()},
+        rejections=rejections,
+        warnings=wishes.warnings,
+    )
+
+
+def _wishes(pod: pods.Pod, given: settings.Settings) -> policy.Preferences:
+    read = policy.read(
+        pod.annotations,
+        node_setting=given.node_scheduler_policy,
+        card_setting=given.gpu_scheduler_policy,
+    )
+    unheeded = (f"{wish} is not weighed by this scheduler" for wish in pod.unheeded)
+    return dataclasses.replace(read, warnings=(*read.warnings, *unheeded))
+
+
+def _refusal(demand: demands.Demand, wishes: policy.Preferences) -> rejection.Rejection | None:
+    """An error of the pod: its devices can be had nowhere until it is another pod."""
+    problems = [str(bad) for bad in demand.invalid]
+    if demand.asks and demand.privileged:
+        problems.append(f"container {demand.privileged} is privileged")
+    if demand.asks and wishes.error:
+        problems.append(wishes.error)
+    return _error(errors.Reason.INVALID_REQUEST, problems) if problems else None
+
+
+def _unwritable(found: written.Unwritable) -> rejection.Rejection:
+    return _error(found.reason, [found.problem])
+
+
+def _error(reason: errors.Reason, problems: list[str]) -> rejection.Rejection:
+    return rejection.Rejection(
+        plugin=filters.INVALID,
+        texts=tuple(problems),
+        resolvable=False,
+        reasons=(reason,),
+        detail="; ".join(problems),
+    )
+
+
+def _refused(found: rejection.Rejection, nodes: int, wishes: policy.Preferences) -> Unplaced:
+    message = fiterror.message(nodes, {}, prefilter="; ".join(found.texts))
+    return Unplaced(message=message, rejections={}, refusal=found, warnings=wishes.warnings)
+
+
+def _choose(
+    pod: pods.Pod,
+    fitting: Mapping[str, outcomes.Fitting],
+    views: tuple[snapshot.NodeView, ...],
+    node_policy: str,
+    options: filters.Options,
+) -> str:
+    sign = -1 if node_policy == policy.BINPACK else 1
+    nodes = [view.node for view in views if view.node.name in fitting]
+    wished = pod.affinity.preferred or options.added_affinity.preferred
+    if not wished and not any(node.deterring for node in nodes):
+        return min(fitting, key=lambda name: (sign * fitting[name].score, name))
+    liked = preferences.totals(pod, nodes, options)
+    return min(fitting, key=lambda name: (-liked[name], sign * fitting[name].score, name))

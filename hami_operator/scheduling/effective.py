@@ -1,0 +1,82 @@
+"""How much of each card a pod takes, given that its containers do not all run at once."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from hami_operator.devices import account as accounts
+from hami_operator.devices import usage, vendor
+from hami_operator.protocol import decision
+from hami_operator.scheduling import containers
+
+Account = Callable[[usage.Usage, decision.Pick], usage.Usage]
+Cards = Mapping[str, usage.Usage]
+"""Card id to what is taken of it."""
+
+
+def effective(
+    slots: decision.Slots,
+    kinds: Sequence[containers.Kind],
+    *,
+    released: bool = False,
+    account: Account = usage.Usage.add,
+) -> dict[str, usage.Usage]:
+    """Card id to what the pod takes of it: ``Σ sidecars + max(max over inits, Σ apps)``.
+
+    Slots, memory and cores each by themselves; what one container has of one card is summed
+    first.
+
+    Args:
+        slots: picks per container.
+        kinds: what each container is. With more or fewer slots than containers the mapping is
+            unknown, so fewer count as apps all of them, and so does each surplus one.
+        released: every init container has ended well, so only the others still count.
+        account: how a pick adds to a card, see `account_of`.
+    """
+    by_kind: dict[containers.Kind, list[Cards]] = {kind: [] for kind in containers.Kind}
+    known = kinds if len(slots) >= len(kinds) else ()
+    for position, picks in enumerate(slots):
+        kind = known[position] if position < len(known) else containers.Kind.APP
+        if picks:
+            by_kind[kind].append(_charged(picks, account))
+    running = _together(by_kind[containers.Kind.APP])
+    if not released:
+        running = _peak([running, *by_kind[containers.Kind.INIT]])
+    return _together([*by_kind[containers.Kind.SIDECAR], running])
+
+
+def account_of(row: vendor.Vendor) -> Account:
+    """How a pick of this row adds to its card."""
+    return functools.partial(accounts.charge, row)
+
+
+def _charged(picks: Iterable[decision.Pick], account: Account) -> Cards:
+    cards: dict[str, usage.Usage] = {}
+    for pick in picks:
+        cards[pick.id] = account(cards.get(pick.id, usage.UNUSED), pick)
+    return cards
+
+
+def _together(parts: Sequence[Cards]) -> dict[str, usage.Usage]:
+    cards: dict[str, usage.Usage] = {}
+    for part in parts:
+        for card, one in part.items():
+            have = cards.get(card, usage.UNUSED)
+            cards[card] = usage.Usage(
+                have.used + one.used, have.memory_mib + one.memory_mib, have.cores + one.cores
+            )
+    return cards
+
+
+def _peak(parts: Sequence[Cards]) -> dict[str, usage.Usage]:
+    cards: dict[str, usage.Usage] = {}
+    for part in parts:
+        for card, one in part.items():
+            have = cards.get(card, usage.UNUSED)
+            cards[card] = usage.Usage(
+                max(have.used, one.used),
+                max(have.memory_mib, one.memory_mib),
+                max(have.cores, one.cores),
+            )
+    return cards

@@ -1,0 +1,404 @@
+"""The one truth about usage: what every pod holds of every node, by pod UID.
+
+An entry comes in by `Ledger.assume` (our own decision, before any write) or by `Ledger.observe`
+(the watch shows a pod on a node), and the totals of its node are kept as it comes, changes and
+goes; nothing is ever counted again from the start. Every operation may be repeated and may come
+in any order. What is handed out are values: nobody changes the ledger through them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from hami_operator.devices import registry as registries
+from hami_operator.devices import usage
+from hami_operator.protocol import decision
+from hami_operator.scheduling import claim as claims
+from hami_operator.scheduling import containers, effective, fields
+from hami_operator.scheduling import pod as pods
+
+
+class State(enum.Enum):
+    """How sure an entry is."""
+
+    RESERVED = "reserved"
+    BOUND = "bound"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Entry:
+    """What one pod holds.
+
+    Attributes:
+        uid: the pod's UID.
+        namespace: of the pod.
+        name: of the pod.
+        node: where the pod is or is to be.
+        state: reserved by us, or bound.
+        slots: word to picks per container, as they count.
+        kinds: what each container is.
+        requests: ordinary resources: cpu in thousandths, all else in whole units.
+        usage: word to card id to what is taken of the card.
+        foreign: the decision is not ours.
+        released: the init containers have ended and count no more.
+        unreadable: words that the entry keeps closed on its node.
+        annotations: of the pod when it was first counted, for rules about neighbours.
+    """
+
+    uid: str
+    namespace: str
+    name: str
+    node: str
+    state: State
+    slots: Mapping[str, decision.Slots] = dataclasses.field(default_factory=fields.empty)
+    kinds: tuple[containers.Kind, ...] = ()
+    requests: Mapping[str, int] = dataclasses.field(default_factory=fields.empty)
+    usage: Mapping[str, Mapping[str, usage.Usage]] = dataclasses.field(
+        default_factory=fields.empty
+    )
+    foreign: bool = False
+    released: bool = False
+    unreadable: tuple[str, ...] = ()
+    annotations: Mapping[str, str] = dataclasses.field(default_factory=fields.empty)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Transition:
+    """What an event did to one entry; both None where nothing was and nothing is."""
+
+    before: Entry | None = None
+    after: Entry | None = None
+    findings: tuple[claims.Finding, ...] = ()
+
+    @property
+    def freed(self) -> frozenset[str]:
+        """Words of which some card or the whole type became freer on ``before``'s node."""
+        old, new = self.before, self.after
+        if old is None:
+            return frozenset()
+        if new is None or new.node != old.node:
+            return frozenset({*old.usage, *old.unreadable})
+        return frozenset(word for word in old.usage if old.usage[word] != new.usage.get(word))
+
+    @property
+    def shrank(self) -> bool:
+        """Whether ordinary room became free on ``before``'s node."""
+        old, new = self.before, self.after
+        if old is None:
+            return False
+        if new is None or new.node != old.node:
+            return True
+        return any(amount > new.requests.get(name, 0) for name, amount in old.requests.items())
+
+
+@dataclasses.dataclass(slots=True)
+class _Card:
+    used: int = 0
+    memory_mib: int = 0
+    cores: int = 0
+    owners: dict[str, Mapping[str, str]] = dataclasses.field(default_factory=dict)
+
+    def add(self, one: usage.Usage, sign: int) -> None:
+        self.used += sign * one.used
+        self.memory_mib += sign * one.memory_mib
+        self.cores += sign * one.cores
+
+
+@dataclasses.dataclass(slots=True)
+class _Table:
+    """The totals of one node."""
+
+    cards: dict[str, dict[str, _Card]] = dataclasses.field(default_factory=dict)
+    requested: dict[str, int] = dataclasses.field(default_factory=dict)
+    pods: int = 0
+    closed: dict[str, dict[str, str]] = dataclasses.field(default_factory=dict)
+
+
+class Ledger:
+    """All entries and the totals per node.
+
+    Args:
+        registry: the device types whose decisions count.
+    """
+
+    def __init__(self, registry: registries.Registry) -> None:
+        self._registry = registry
+        self._entries: dict[str, Entry] = {}
+        self._tables: dict[str, _Table] = {}
+        self._namespaces: dict[str, dict[str, usage.Usage]] = {}
+        self._versions: dict[str, int] = {}
+        self._version = 0
+        self._changed: dict[str, None] = {}
+
+    def assume(self, pod: pods.Pod, node: str, slots: Mapping[str, decision.Slots]) -> Transition:
+        """Reserve for ``pod`` what was decided, instead of an older reservation of it.
+
+        A bound pod keeps what it has.
+        """
+        known = self._entries.get(pod.uid)
+        if known is not None and known.state is State.BOUND:
+            return Transition(before=known, after=known)
+        used = {word: each for word, each in slots.items() if any(each)}
+        return self._replace(pod.uid, self._entry(pod, node, used, State.RESERVED, pod.requests))
+
+    def confirm(self, uid: str) -> Transition:
+        """The bind was answered with success: the reservation cannot be dropped any more."""
+        known = self._entries.get(uid)
+        if known is None or known.state is State.BOUND:
+            return Transition(before=known, after=known)
+        return self._replace(uid, dataclasses.replace(known, state=State.BOUND))
+
+    def forget(self, uid: str) -> Transition:
+        """Undo `assume`; harmless if it never came, came twice, or the pod was bound since."""
+        known = self._entries.get(uid)
+        if known is None or known.state is State.BOUND:
+            return Transition(before=known, after=known)
+        return self._replace(uid, None)
+
+    def gone(self, uid: str) -> Transition:
+        """The pod is deleted or has ended: it holds nothing any more."""
+        return self._replace(uid, None)
+
+    def observe(self, pod: pods.Pod, *, ours: bool) -> Transition:
+        """Take up a pod as the watch shows it on its node.
+
+        Annotations count once, when the pod is first seen there; our own decision counts
+        instead of them, whatever they become later.
+
+        Args:
+            pod: with a node.
+            ours: a decision on a pod that is not in the ledger may be believed to be ours.
+        """
+        if pod.terminal:
+            return self.gone(pod.uid)
+        known = self._entries.get(pod.uid)
+        if known is None:
+            return self._first(pod, ours=ours)
+        if known.node != pod.node_name:
+            return self._first(pod, ours=False)
+        if known.state is State.RESERVED and not self._is_ours(known, pod):
+            return self._first(pod, ours=False)
+        return self._replace(pod.uid, self._refreshed(known, pod))
+
+    def drop_reservations(self) -> tuple[Transition, ...]:
+        """Forget all that is not bound: a new leader decides afresh."""
+        reserved = [uid for uid, one in self._entries.items() if one.state is State.RESERVED]
+        return tuple(self.forget(uid) for uid in reserved)
+
+    def get(self, uid: str) -> Entry | None:
+        """The entry of a pod."""
+        return self._entries.get(uid)
+
+    def entries(self) -> tuple[Entry, ...]:
+        """All entries, in the order in which the pods were first counted."""
+        return tuple(self._entries.values())
+
+    def card_usage(self, node: str, word: str) -> Mapping[str, usage.Usage]:
+        """Card id to what is taken of it, also of cards that are not registered (any more)."""
+        table = self._tables.get(node)
+        if table is None:
+            return {}
+        return {
+            card: usage.Usage(one.used, one.memory_mib, one.cores, tuple(one.owners.values()))
+            for card, one in table.cards.get(word, {}).items()
+        }
+
+    def owners(self, node: str, word: str) -> Mapping[str, tuple[str, ...]]:
+        """Card id to the UIDs of the pods on it."""
+        table = self._tables.get(node)
+        cards = table.cards.get(word, {}) if table is not None else {}
+        return {card: tuple(one.owners) for card, one in cards.items()}
+
+    def words(self, node: str) -> tuple[str, ...]:
+        """Device types of which pods hold something on the node."""
+        table = self._tables.get(node)
+        return tuple(table.cards) if table is not None else ()
+
+    def requested(self, node: str) -> tuple[Mapping[str, int], int]:
+        """Ordinary resources that the pods on the node hold, and how many pods these are."""
+        table = self._tables.get(node)
+        return (dict(table.requested), table.pods) if table is not None else ({}, 0)
+
+    def closed(self, node: str) -> Mapping[str, tuple[str, ...]]:
+        """Words that an unreadable decision closes, with the ``namespace/name`` that did it."""
+        table = self._tables.get(node)
+        if table is None:
+            return {}
+        return {word: tuple(pods.values()) for word, pods in table.closed.items()}
+
+    def namespace_usage(self, namespace: str) -> Mapping[str, usage.Usage]:
+        """Word to what the pods of a namespace take together, reservations included."""
+        return dict(self._namespaces.get(namespace, {}))
+
+    def version(self, node: str) -> int:
+        """A number that grows with every change of the node's totals."""
+        return self._versions.get(node, 0)
+
+    def take_changed(self) -> tuple[str, ...]:
+        """Names of nodes whose totals changed since the last call; for the one snapshot."""
+        changed = tuple(self._changed)
+        self._changed.clear()
+        return changed
+
+    def __contains__(self, uid: object) -> bool:
+        return uid in self._entries
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(tuple(self._entries.values()))
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def _first(self, pod: pods.Pod, *, ours: bool) -> Transition:
+        """Count a bound pod by what its annotations say (D8)."""
+        claim = claims.read(pod, self._registry)
+        foreign = bool(claim.slots) and not ours
+        entry = self._entry(pod, pod.node_name, claim.slots, State.BOUND, pod.held)
+        entry = dataclasses.replace(entry, foreign=foreign, unreadable=claim.unreadable)
+        findings = claim.findings
+        if foreign:
+            findings = (*findings, claims.foreign(pod, claim.slots))
+        return dataclasses.replace(self._replace(pod.uid, entry), findings=findings)
+
+    def _is_ours(self, known: Entry, pod: pods.Pod) -> bool:
+        claim = claims.read(pod, self._registry)
+        return not claim.unreadable and claims.same(known.slots, claim.slots)
+
+    def _refreshed(self, known: Entry, pod: pods.Pod) -> Entry:
+        released = known.released or pod.inits_done
+        entry = dataclasses.replace(known, state=State.BOUND, requests=_frozen(pod.held))
+        if released and not known.released:
+            taken = self._usage(known.slots, known.kinds, released=True)
+            entry = dataclasses.replace(entry, released=True, usage=taken)
+        return entry
+
+    def _entry(
+        self,
+        pod: pods.Pod,
+        node: str,
+        slots: Mapping[str, decision.Slots],
+        state: State,
+        requests: Mapping[str, int],
+    ) -> Entry:
+        kinds = tuple(container.kind for container in pod.containers)
+        return Entry(
+            uid=pod.uid,
+            namespace=pod.namespace,
+            name=pod.name,
+            node=node,
+            state=state,
+            slots=_frozen(slots),
+            kinds=kinds,
+            requests=_frozen(requests),
+            usage=self._usage(slots, kinds, released=pod.inits_done),
+            released=pod.inits_done,
+            annotations=_frozen(pod.annotations),
+        )
+
+    def _usage(
+        self,
+        slots: Mapping[str, decision.Slots],
+        kinds: tuple[containers.Kind, ...],
+        *,
+        released: bool,
+    ) -> Mapping[str, Mapping[str, usage.Usage]]:
+        taken = {}
+        for word, each in slots.items():
+            account = effective.account_of(self._registry.by_word[word])
+            cards = effective.effective(each, kinds, released=released, account=account)
+            taken[word] = MappingProxyType(cards)
+        return MappingProxyType(taken)
+
+    def _replace(self, uid: str, new: Entry | None) -> Transition:
+        """The only place that changes entries and totals; both in one step."""
+        old = self._entries.get(uid)
+        if new is not None:
+            self._entries[uid] = new
+        else:
+            self._entries.pop(uid, None)
+        if old is None or new is None or not _counts_alike(old, new):
+            if old is not None:
+                self._count(old, -1)
+            if new is not None:
+                self._count(new, 1)
+        return Transition(before=old, after=new)
+
+    def _count(self, entry: Entry, sign: int) -> None:
+        table = self._tables.setdefault(entry.node, _Table())
+        table.pods += sign
+        for name, amount in entry.requests.items():
+            table.requested[name] = table.requested.get(name, 0) + sign * amount
+            if not table.requested[name]:
+                del table.requested[name]
+        for word, cards in entry.usage.items():
+            for card, one in cards.items():
+                _count_card(table.cards.setdefault(word, {}), card, one, entry, sign)
+            if not table.cards[word]:
+                del table.cards[word]
+            self._count_namespace(entry.namespace, word, cards, sign)
+        for word in entry.unreadable:
+            _count_closed(table.closed, word, entry, sign)
+        if not table.pods:
+            del self._tables[entry.node]
+        self._version += 1
+        self._versions[entry.node] = self._version
+        self._changed[entry.node] = None
+
+    def _count_namespace(
+        self, namespace: str, word: str, cards: Mapping[str, usage.Usage], sign: int
+    ) -> None:
+        words = self._namespaces.setdefault(namespace, {})
+        have = words.get(word, usage.UNUSED)
+        total = usage.Usage(
+            have.used + sign * sum(one.used for one in cards.values()),
+            have.memory_mib + sign * sum(one.memory_mib for one in cards.values()),
+            have.cores + sign * sum(one.cores for one in cards.values()),
+        )
+        if total != usage.UNUSED:
+            words[word] = total
+            return
+        words.pop(word, None)
+        if not words:
+            del self._namespaces[namespace]
+
+
+def _counts_alike(old: Entry, new: Entry) -> bool:
+    return (
+        old.node == new.node
+        and old.namespace == new.namespace
+        and old.usage == new.usage
+        and old.requests == new.requests
+        and old.unreadable == new.unreadable
+    )
+
+
+def _count_card(
+    cards: dict[str, _Card], card: str, one: usage.Usage, entry: Entry, sign: int
+) -> None:
+    total = cards.setdefault(card, _Card())
+    total.add(one, sign)
+    if sign > 0:
+        total.owners[entry.uid] = entry.annotations
+        return
+    total.owners.pop(entry.uid, None)
+    if not total.owners:
+        del cards[card]
+
+
+def _count_closed(closed: dict[str, dict[str, str]], word: str, entry: Entry, sign: int) -> None:
+    closers = closed.setdefault(word, {})
+    if sign > 0:
+        closers[entry.uid] = f"{entry.namespace}/{entry.name}"
+        return
+    closers.pop(entry.uid, None)
+    if not closers:
+        del closed[word]
+
+
+def _frozen(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A mapping that its reader cannot change and nobody else will."""
+    return MappingProxyType(dict(values))

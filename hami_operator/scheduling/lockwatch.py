@@ -1,0 +1,110 @@
+"""Locks and their holders side by side: what the watch alone can say about taking a lock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from hami_operator.devices import registry as registries
+from hami_operator.protocol import instant, keys, nodelock
+from hami_operator.scheduling import effects, locks, serving, sightings
+from hami_operator.scheduling import node as records
+from hami_operator.scheduling import pod as pods
+
+
+class LockWatch:
+    """Which locks are set, for whom, and whether these still need them.
+
+    Args:
+        registry: the device types, with their locks.
+        timeout_s: age at which a lock, and a wait for a plugin, counts as too long.
+        seen: the pods as they were last seen.
+    """
+
+    def __init__(
+        self, registry: registries.Registry, timeout_s: float, seen: sightings.Sightings
+    ) -> None:
+        self.services = serving.Services(registry, timeout_s)
+        self._locks = locks.Locks(row.lock for row in registry if row.lock)
+        self._seen = seen
+
+    def node_seen(
+        self, node: records.Node, now: instant.Instant, *, at_start: bool
+    ) -> tuple[effects.LockChanged, ...]:
+        """Take up a node's locks."""
+        if not self._locks.seen(node, now, at_start=at_start):
+            return ()
+        self._judge(node.name, now)
+        return (effects.LockChanged(node=node.name),)
+
+    def node_gone(self, name: str) -> tuple[effects.LockChanged, ...]:
+        """Whoever waits for the node's lock waits in vain."""
+        self._locks.gone(name)
+        return (effects.LockChanged(node=name),)
+
+    def pod_seen(
+        self, pod: pods.Pod, before: pods.Pod | None, now: instant.Instant, *, at_start: bool
+    ) -> tuple[effects.LockChanged, ...]:
+        """Take up a pod; names the nodes where somebody may now pass, or pass no more."""
+        if before is not None and self.services.holder(before) == self.services.holder(pod):
+            return ()
+        waited = pod.uid in self.services
+        if pod.node_name:
+            self.services.seen(pod, now, at_start=at_start)
+        return self._changed(pod, now, served=waited or pod.uid in self.services)
+
+    def pod_gone(self, pod: pods.Pod, now: instant.Instant) -> tuple[effects.LockChanged, ...]:
+        """A pod has ended; its lock is left behind unless its plugin is about to remove it."""
+        waited = pod.uid in self.services
+        self.services.gone(pod.uid)
+        for node in self._locks.held_by(*pod.key):
+            self._locks.done(node, now)
+        return self._changed(pod, now, served=waited)
+
+    def stale(self, now: instant.Instant) -> tuple[effects.StaleLock, ...]:
+        """Locks to be removed, since their plugin has left them behind."""
+        return tuple(
+            effects.StaleLock(node=node, key=keys.NODE_LOCK, value=text)
+            for node, text in self._locks.stale(now)
+        )
+
+    def facts(
+        self, name: str, record: records.Node | None, binding: Iterable[pods.Pod]
+    ) -> locks.Facts:
+        """All that is known about the locks of one node.
+
+        Args:
+            name: the node.
+            record: what is known of it.
+            binding: pods whose bind by us is under way.
+        """
+        named = self._locks.holder(name)
+        pod = self._seen.named(*named) if named is not None else None
+        return locks.Facts(
+            node=name,
+            known=record is not None,
+            resource_version=record.resource_version if record is not None else "",
+            values=self._locks.values(name),
+            holder=self.services.holder(pod) if pod is not None else nodelock.Trace.UNSEEN,
+            bind_in_flight=named is not None and any(one.key == named for one in binding),
+            unserved=tuple(one for one in self.services.on(name) if one.holder.unserved),
+        )
+
+    def _changed(
+        self, pod: pods.Pod, now: instant.Instant, *, served: bool
+    ) -> tuple[effects.LockChanged, ...]:
+        held = self._locks.held_by(*pod.key)
+        for name in held:
+            self._judge(name, now)
+        nodes = (*held, pod.node_name) if served else held
+        return tuple(effects.LockChanged(node=name) for name in dict.fromkeys(nodes))
+
+    def _judge(self, node: str, now: instant.Instant) -> None:
+        """Note whether the lock's holder still needs it; of an unseen one nothing is known."""
+        named = self._locks.holder(node)
+        pod = self._seen.named(*named) if named is not None else None
+        if pod is None:
+            return
+        if self.services.holder(pod).past_allocation(node):
+            self._locks.done(node, now)
+        else:
+            self._locks.needed(node)

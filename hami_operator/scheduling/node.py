@@ -1,0 +1,81 @@
+"""A node as the scheduler sees it: read once from the API object, then frozen."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from hami_operator.scheduling import containers, fields, resources, tolerations
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Node:
+    """One node.
+
+    Attributes:
+        name: as the API names it.
+        uid: identity; the name where an object without UID was read.
+        resource_version: the version that was read.
+        labels: as they stand.
+        annotations: as they stand.
+        capacity: quantities as the API gave them.
+        allocatable: quantities as the API gave them.
+        amounts: ``allocatable``, comparable: cpu in thousandths, all else in whole units.
+        unschedulable: cordoned.
+        taints: all of them.
+        repelling: those that keep pods off.
+        deterring: those that only make the node less wanted.
+        findings: what is odd about the object.
+    """
+
+    name: str
+    uid: str = ""
+    resource_version: str = ""
+    labels: Mapping[str, str] = dataclasses.field(default_factory=fields.empty)
+    annotations: Mapping[str, str] = dataclasses.field(default_factory=fields.empty)
+    capacity: Mapping[str, str] = dataclasses.field(default_factory=fields.empty)
+    allocatable: Mapping[str, str] = dataclasses.field(default_factory=fields.empty)
+    amounts: Mapping[str, int] = dataclasses.field(default_factory=fields.empty)
+    unschedulable: bool = False
+    taints: tuple[tolerations.Taint, ...] = ()
+    repelling: tuple[tolerations.Taint, ...] = ()
+    deterring: tuple[tolerations.Taint, ...] = ()
+    findings: tuple[fields.Finding, ...] = ()
+
+
+def read(raw: Mapping[str, Any]) -> Node:
+    """Read an API object. Never raises: what is odd becomes ``findings``."""
+    found = fields.Fields()
+    meta = found.mapping(raw, "metadata", "")
+    spec = found.mapping(raw, "spec", "")
+    status = found.mapping(raw, "status", "")
+    name = found.text(meta, "name", "metadata.")
+    if not name:
+        found.note("metadata.name", "is missing")
+    taints = tolerations.read_taints(spec, "spec.", found)
+    return Node(
+        name=name,
+        uid=found.text(meta, "uid", "metadata.") or name,
+        resource_version=str(meta.get("resourceVersion") or ""),
+        labels=found.texts(meta, "labels", "metadata."),
+        annotations=found.texts(meta, "annotations", "metadata."),
+        capacity=_quantities(found.mapping(status, "capacity", "status.")),
+        allocatable=_quantities(found.mapping(status, "allocatable", "status.")),
+        amounts=_amounts(status, found),
+        unschedulable=found.boolean(spec, "unschedulable", "spec."),
+        taints=taints,
+        repelling=tuple(one for one in taints if one.effect in tolerations.FILTERING),
+        deterring=tuple(one for one in taints if one.effect == tolerations.PREFER_NO_SCHEDULE),
+        findings=found.findings,
+    )
+
+
+def _quantities(raw: Mapping[str, Any]) -> Mapping[str, str]:
+    return {name: str(value) for name, value in raw.items() if value is not None}
+
+
+def _amounts(status: Mapping[str, Any], found: fields.Fields) -> Mapping[str, int]:
+    """An unreadable amount is none: the node offers nothing of it."""
+    amounts = containers.amounts(status, "allocatable", "status.", found)
+    return {name: resources.comparable(name, amount) for name, amount in amounts.items()}

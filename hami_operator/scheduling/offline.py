@@ -1,0 +1,184 @@
+"""One decision from API objects alone: no cluster, no memory, no clock.
+
+Equal requests give equal answers, in any process at any time.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import functools
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from hami_operator import errors, settings
+from hami_operator.devices import registry as registries
+from hami_operator.protocol import instant
+from hami_operator.scheduling import cycle, demand, ledger, quota, rejection, rules, snapshot
+from hami_operator.scheduling import node as nodes
+from hami_operator.scheduling import nodes as registered
+from hami_operator.scheduling import pod as pods
+from hami_operator.scheduling.filters import symmetry
+
+EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+"""The time of a request that names none; no handshake has expired then."""
+
+_TIME: Final = re.compile(
+    r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?([Zz]|[+-]\d\d:\d\d)", re.ASCII
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Answer:
+    """What one request comes to.
+
+    Attributes:
+        output: ``{"node", "annotations", "labels"}``, or ``{"failed", "message"}``.
+        warnings: what in the request was not understood, though it did not stand in the way.
+    """
+
+    output: Mapping[str, Any]
+    warnings: tuple[str, ...] = ()
+
+
+def decide(request: Mapping[str, Any]) -> Answer:
+    """Decide one pod.
+
+    Args:
+        request: ``nodes`` and ``pod``, and where wanted ``pods`` (all others; those with a node
+            count), ``quotas``, ``settings`` (as the configuration file) and ``now`` (RFC 3339).
+            API objects as ``kubectl get -o json`` gives them; other keys are ignored.
+
+    Raises:
+        errors.DecodeError: a key of the request is missing or of another type.
+        errors.SettingsError: the settings cannot be used.
+    """
+    terms = _terms(json.dumps(_mapping(request, "settings"), sort_keys=True))
+    now = _now(request.get("now"))
+    pod = pods.read(_pod(request))
+    others = [pods.read(raw) for raw in _objects(request, "pods")]
+    board = _Board(terms, now)
+    board.add_nodes(_objects(request, "nodes"))
+    board.add_pods(one for one in others if one.node_name and one.uid != pod.uid)
+    findings = board.add_quotas(_objects(request, "quotas"))
+    outcome = board.run(pod)
+    return Answer(output=_output(outcome), warnings=(*findings, *outcome.warnings))
+
+
+class _Board:
+    """The cluster of one request."""
+
+    def __init__(self, terms: rules.Rules, now: instant.Instant) -> None:
+        self._terms = terms
+        self._now = now
+        self._nodes = registered.Nodes(terms.registry, terms.settings.device_timeout_s)
+        self._ledger = ledger.Ledger(terms.registry)
+        self._quotas = quota.Quotas(terms.registry)
+        self._repellers = symmetry.Owners()
+
+    def add_nodes(self, objects: Sequence[Mapping[str, Any]]) -> None:
+        for position, raw in enumerate(objects):
+            node = nodes.read(raw)
+            if not node.name or node.name in self._nodes:
+                problem = f"{node.name!r} is there twice" if node.name else "is missing"
+                raise errors.DecodeError("nodes", f"[{position}].metadata.name", problem)
+            self._nodes.seen(node, self._now, at_start=True)
+
+    def add_pods(self, bound: Any) -> None:
+        for pod in bound:
+            self._ledger.observe(pod, ours=True)
+            if not pod.terminal:
+                self._repellers.add(pod, pod.node_name)
+
+    def add_quotas(self, objects: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+        return tuple(str(odd) for raw in objects for odd in self._quotas.seen(raw))
+
+    def run(self, pod: pods.Pod) -> cycle.Placed | cycle.Unplaced:
+        return cycle.run(
+            pod,
+            demand.read(pod, self._terms.registry),
+            snapshot.Snapshot(self._nodes, self._ledger),
+            rules=self._terms,
+            now=self._now,
+            accounts=self._quotas.accounts(pod.namespace, self._ledger),
+            repelled=self._repellers.places(pod, self._labels),
+        )
+
+    def _labels(self, name: str) -> Mapping[str, str]:
+        node = self._nodes.get(name)
+        return node.labels if node is not None else {}
+
+
+@functools.lru_cache(maxsize=64)  # the lines of a file mostly share their settings
+def _terms(text: str) -> rules.Rules:
+    given = settings.load(json.loads(text))
+    return rules.Rules.of(registries.build(overrides=given.vendors), given)
+
+
+def _pod(request: Mapping[str, Any]) -> Mapping[str, Any]:
+    if request.get("pod") is None:
+        raise errors.DecodeError("pod", "object", "is missing")
+    return _mapping(request, "pod")
+
+
+def _mapping(request: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    value = request.get(key)
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise errors.DecodeError(key, "object", "is not an object")
+    return value
+
+
+def _objects(request: Mapping[str, Any], key: str) -> Sequence[Mapping[str, Any]]:
+    """A list of API objects, bare or as a List object; only ``nodes`` has to be there."""
+    value = request.get(key)
+    if isinstance(value, Mapping) and "items" in value:
+        value = value["items"]
+    if value is None and key != "nodes":
+        return ()
+    if not isinstance(value, list):
+        raise errors.DecodeError(key, "list", "is missing" if value is None else "is not a list")
+    for position, item in enumerate(value):
+        if not isinstance(item, Mapping):
+            raise errors.DecodeError(key, f"[{position}]", "is not an object")
+    return value
+
+
+def _now(text: object) -> instant.Instant:
+    if text is None:
+        return instant.Instant(monotonic_s=0.0, wall=EPOCH)
+    found = _TIME.fullmatch(text) if isinstance(text, str) else None
+    if found is None:
+        raise errors.DecodeError("now", "time", f"{text!r} is not a time of RFC 3339")
+    date, time, fraction, zone = found.groups()
+    digits = (fraction or "").ljust(9, "0")
+    try:
+        wall = datetime.datetime.fromisoformat(f"{date}T{time}.{digits[:6]}{zone.upper()}")
+        wall = wall.astimezone(datetime.UTC)
+    except (ValueError, OverflowError) as error:
+        raise errors.DecodeError("now", "time", f"{text!r}: {error}") from error
+    return instant.Instant(monotonic_s=0.0, wall=wall, nanoseconds=int(digits[6:]))
+
+
+def _output(outcome: cycle.Placed | cycle.Unplaced) -> dict[str, Any]:
+    if isinstance(outcome, cycle.Placed):
+        result = outcome.decision
+        return {
+            "node": result.node,
+            "annotations": dict(sorted(result.annotations.items())),
+            "labels": dict(result.labels),
+        }
+    failed = {name: _refusal(one) for name, one in sorted(outcome.rejections.items())}
+    return {"failed": failed, "message": outcome.message}
+
+
+def _refusal(one: rejection.Rejection) -> dict[str, str]:
+    """The reason as schedulers of this protocol name it, and the same in words."""
+    texts = ", ".join(one.texts)
+    if not one.reasons:
+        return {"reason": texts, "message": f"{one.plugin}: {texts}"}
+    words = "; ".join(reason.words for reason in one.reasons)
+    return {"reason": one.detail or texts, "message": f"{one.detail or texts}: {words}"}

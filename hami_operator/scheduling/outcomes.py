@@ -1,0 +1,166 @@
+"""What every node answers to one pod: cards and a score, or why not.
+
+An answer stays right as long as the node's view is the same object, so equal questions are not
+asked twice (`Memo`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Hashable, Mapping, Sequence
+
+from hami_operator.devices import score
+from hami_operator.protocol import decision
+from hami_operator.scheduling import allocator, filters, policy, quota, rejection, scores, snapshot
+from hami_operator.scheduling import demand as demands
+from hami_operator.scheduling import pod as pods
+from hami_operator.scheduling import rules as rule_sets
+from hami_operator.scheduling.filters import symmetry
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Fitting:
+    """A node that takes the pod, with its cards and its device score."""
+
+    slots: Mapping[str, decision.Slots]
+    score: float
+
+
+Outcome = Fitting | rejection.Rejection
+
+
+class Memo:
+    """Outcomes per pod shape and node, valid as long as the node's view is the same object.
+
+    Many pods ask for the same, and a decision changes one node; so most of the nodes need not
+    be asked again. Bounded: the shape that was used longest ago goes first.
+
+    Args:
+        shapes: how many shapes are kept.
+    """
+
+    def __init__(self, shapes: int = 32) -> None:
+        self._limit = shapes
+        self._shapes: dict[Hashable, dict[str, tuple[snapshot.NodeView, Outcome]]] = {}
+
+    def outcomes(
+        self, shape: Hashable, nodes: int
+    ) -> dict[str, tuple[snapshot.NodeView, Outcome]]:
+        """Known outcomes of a shape, to be read and added to; ``nodes`` bounds their number."""
+        known = self._shapes.pop(shape, {})
+        if len(known) > 2 * nodes:
+            known.clear()  # most of them are of nodes that are gone
+        self._shapes[shape] = known
+        if len(self._shapes) > self._limit:
+            del self._shapes[next(iter(self._shapes))]
+        return known
+
+
+class Judge:
+    """Asks all nodes for one pod.
+
+    Args:
+        pod: the pod.
+        demand: its device requests.
+        wishes: its policies.
+        plan: its ordinary filters.
+        rules: what holds for every pod.
+        accounts: quota of its namespace; None where it has none.
+        repelled: places where pods on nodes do not want it, as ``plan`` knows them.
+    """
+
+    def __init__(
+        self,
+        pod: pods.Pod,
+        demand: demands.Demand,
+        *,
+        wishes: policy.Preferences,
+        plan: filters.Plan,
+        rules: rule_sets.Rules,
+        accounts: quota.Accounts | None,
+        repelled: frozenset[symmetry.Place],
+    ) -> None:
+        self._pod = pod
+        self._repelled = repelled
+        self._wishes = wishes
+        self._plan = plan
+        self._rules = rules
+        self._limited = accounts is not None
+        self._order = allocator.prepare(
+            pod,
+            demand,
+            wishes,
+            registry=rules.registry,
+            accounts=accounts,
+            counts_request=not rules.settings.hami_scores,
+        )
+
+    def all(
+        self, views: Sequence[snapshot.NodeView], memo: Memo | None = None
+    ) -> tuple[dict[str, Fitting], dict[str, rejection.Rejection]]:
+        """The nodes that take the pod, and those that do not, by name.
+
+        Args:
+            views: the nodes.
+            memo: where answers are looked up and kept; not used under a quota, which other
+                pods use up without touching the node.
+        """
+        known: dict[str, tuple[snapshot.NodeView, Outcome]] = {}
+        if memo is not None and not self._limited:
+            known = memo.outcomes(self._shape(), len(views))
+        fitting: dict[str, Fitting] = {}
+        rejections: dict[str, rejection.Rejection] = {}
+        for view in views:
+            name = view.node.name
+            seen = known.get(name)
+            if seen is None or seen[0] is not view:
+                seen = known[name] = (view, self._one(view))
+            answer = seen[1]
+            if isinstance(answer, Fitting):
+                fitting[name] = answer
+            else:
+                rejections[name] = answer
+        return fitting, rejections
+
+    def _one(self, view: snapshot.NodeView) -> Outcome:
+        refused = self._plan.run(view)
+        if refused is not None:
+            return refused
+        found = allocator.allocate(self._order, view)
+        if isinstance(found, rejection.Rejection):
+            return found
+        return Fitting(slots=found, score=self._score(view, found))
+
+    def _score(self, view: snapshot.NodeView, slots: Mapping[str, decision.Slots]) -> float:
+        load = scores.node(view.base)
+        terms = sum(self._term(view, word, each) for word, each in slots.items())
+        return scores.rounded(load + terms) if terms else load
+
+    def _term(self, view: snapshot.NodeView, word: str, slots: decision.Slots) -> float:
+        row = self._rules.registry.by_word[word]
+        if row.hooks.score is None:
+            return 0
+        facts = score.Facts(
+            node_policy=self._wishes.node,
+            slots=slots,
+            before=view.cards[word],
+            pod_annotations=self._pod.annotations,
+            node_annotations=view.node.annotations,
+        )
+        return score.term(row, facts)
+
+    def _shape(self) -> Hashable:
+        """All of a pod that an answer may depend on; pods of one owner mostly share it."""
+        pod, demand = self._pod, self._order.demand
+        owned = self._rules.registry.owned_pod_keys
+        return (
+            frozenset((key, text) for key, text in pod.annotations.items() if key not in owned),
+            self._repelled,
+            pod.node_name,
+            pod.tolerations,
+            pod.affinity,
+            frozenset(pod.node_selector.items()),
+            frozenset(pod.requests.items()),
+            demand.kinds,
+            tuple(demand.words.items()),
+        )

@@ -1,0 +1,247 @@
+"""A pod as the scheduler sees it: read once from the API object, then frozen."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from hami_operator.scheduling import (
+    containers,
+    fields,
+    nodeselector,
+    podaffinity,
+    resize,
+    resources,
+    tolerations,
+    unbuilt,
+)
+
+Kind = containers.Kind
+Container = containers.Container
+Finding = fields.Finding
+
+_GROUP_LABEL: Final = "scheduling.x-k8s.io/pod-group"
+_TERMINAL: Final = frozenset({"Succeeded", "Failed"})
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class ScheduledCondition:
+    """The condition PodScheduled as it stands on the pod; absent texts are empty."""
+
+    status: str
+    reason: str = ""
+    message: str = ""
+    last_transition: str = ""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Pod:
+    """One pod.
+
+    Attributes:
+        uid: identity; ``namespace/name`` where an object without UID was read.
+        namespace: ``default`` where absent.
+        name: as the API names it.
+        resource_version: the version that was read.
+        generation: of the specification.
+        created: when, None if not said.
+        labels: as they stand.
+        annotations: as they stand.
+        scheduler_name: who is to place it.
+        node_name: where it is, empty while it waits.
+        phase: Pending, Running, Succeeded, Failed or Unknown.
+        terminating: being deleted, and still holding all it holds.
+        priority: higher goes first; 0 where absent.
+        containers: init containers and sidecars in their order, then apps.
+        gates: names of scheduling gates.
+        tolerations: as they stand.
+        node_selector: labels that its node must carry.
+        affinity: node affinity, required and preferred.
+        anti_affinity: required terms of pod anti-affinity.
+        pod_level: requests of the pod as a whole, in billionths.
+        overhead: what its runtime class adds, in billionths.
+        requests: what it asks for: cpu in thousandths, all else in whole units, no zeros.
+        held: what it holds on its node, a resize in place considered.
+        inits_done: every plain init container, of at least one, has ended well.
+        unbuilt: rules it needs that this scheduler does not know.
+        unheeded: wishes that this scheduler does not weigh.
+        scheduled_condition: what was last said about its placement.
+        pod_group: name of the gang that it belongs to.
+        findings: what is odd about the object; a pending pod with findings waits.
+    """
+
+    uid: str
+    namespace: str
+    name: str
+    resource_version: str = ""
+    generation: int = 0
+    created: datetime.datetime | None = None
+    labels: Mapping[str, str] = dataclasses.field(default_factory=fields.empty)
+    annotations: Mapping[str, str] = dataclasses.field(default_factory=fields.empty)
+    scheduler_name: str = ""
+    node_name: str = ""
+    phase: str = ""
+    terminating: bool = False
+    priority: int = 0
+    containers: tuple[Container, ...] = ()
+    gates: tuple[str, ...] = ()
+    tolerations: tuple[tolerations.Toleration, ...] = ()
+    node_selector: Mapping[str, str] = dataclasses.field(default_factory=fields.empty)
+    affinity: nodeselector.Affinity = nodeselector.NONE
+    anti_affinity: tuple[podaffinity.Term, ...] = ()
+    pod_level: Mapping[str, int] = dataclasses.field(default_factory=fields.empty)
+    overhead: Mapping[str, int] = dataclasses.field(default_factory=fields.empty)
+    requests: Mapping[str, int] = dataclasses.field(default_factory=fields.empty)
+    held: Mapping[str, int] = dataclasses.field(default_factory=fields.empty)
+    inits_done: bool = False
+    unbuilt: tuple[str, ...] = ()
+    unheeded: tuple[str, ...] = ()
+    scheduled_condition: ScheduledCondition | None = None
+    pod_group: str = ""
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Namespace and name."""
+        return self.namespace, self.name
+
+    @property
+    def terminal(self) -> bool:
+        """Ended for good: it holds nothing any more."""
+        return self.phase in _TERMINAL
+
+
+def read(raw: Mapping[str, Any]) -> Pod:
+    """Read an API object. Never raises: what is odd becomes ``findings``."""
+    found = fields.Fields()
+    meta = found.mapping(raw, "metadata", "")
+    spec = found.mapping(raw, "spec", "")
+    status = found.mapping(raw, "status", "")
+    namespace = found.text(meta, "namespace", "metadata.") or "default"
+    name = found.text(meta, "name", "metadata.")
+    if not name:
+        found.note("metadata.name", "is missing")
+    read_containers = containers.read(spec, found)
+    amounts = _amounts(spec, status, read_containers, found)
+    labels = found.texts(meta, "labels", "metadata.")
+    affinity, anti_affinity = _affinities(spec, namespace, found)
+    return Pod(
+        uid=found.text(meta, "uid", "metadata.") or f"{namespace}/{name}",
+        namespace=namespace,
+        name=name,
+        resource_version=str(meta.get("resourceVersion") or ""),
+        generation=found.integer(meta, "generation", "metadata."),
+        created=_created(meta),
+        labels=labels,
+        annotations=found.texts(meta, "annotations", "metadata."),
+        scheduler_name=found.text(spec, "schedulerName", "spec."),
+        node_name=found.text(spec, "nodeName", "spec."),
+        phase=found.text(status, "phase", "status."),
+        terminating=meta.get("deletionTimestamp") is not None,
+        priority=found.integer(spec, "priority", "spec."),
+        containers=read_containers,
+        gates=_gates(spec, found),
+        tolerations=tolerations.read_tolerations(spec, "spec.", found),
+        node_selector=found.texts(spec, "nodeSelector", "spec."),
+        affinity=affinity,
+        anti_affinity=anti_affinity,
+        pod_level=amounts.pod_level,
+        overhead=amounts.overhead,
+        requests=amounts.requests,
+        held=amounts.held,
+        inits_done=_inits_done(read_containers, status, found),
+        unbuilt=unbuilt.filters(spec, found),
+        unheeded=unbuilt.preferences(spec, found),
+        scheduled_condition=_scheduled_condition(status, found),
+        pod_group=_pod_group(spec, labels, found),
+        findings=found.findings,
+    )
+
+
+class _Amounts(NamedTuple):
+    pod_level: Mapping[str, int]
+    overhead: Mapping[str, int]
+    requests: Mapping[str, int]
+    held: Mapping[str, int]
+
+
+def _amounts(
+    spec: Mapping[str, Any],
+    status: Mapping[str, Any],
+    specified: tuple[Container, ...],
+    found: fields.Fields,
+) -> _Amounts:
+    whole_pod = found.mapping(spec, "resources", "spec.")
+    pod_level = containers.amounts(whole_pod, "requests", "spec.resources.", found)
+    overhead = containers.amounts(spec, "overhead", "spec.", found)
+    own = ((one.kind, one.amounts) for one in specified)
+    requests = resources.rounded(resources.total(own, pod_level=pod_level, overhead=overhead))
+    resized = resize.held(status, specified, pod_level=pod_level, overhead=overhead, found=found)
+    held = requests if resized is None else resources.rounded(resized)
+    return _Amounts(pod_level, overhead, requests, held)
+
+
+def _affinities(
+    spec: Mapping[str, Any], namespace: str, found: fields.Fields
+) -> tuple[nodeselector.Affinity, tuple[podaffinity.Term, ...]]:
+    affinity = found.mapping(spec, "affinity", "spec.")
+    if not affinity:
+        return nodeselector.NONE, ()
+    path = "spec.affinity."
+    nodes = found.mapping(affinity, "nodeAffinity", path)
+    anti = found.mapping(affinity, "podAntiAffinity", path)
+    return (
+        nodeselector.read_affinity(nodes, f"{path}nodeAffinity.", found),
+        podaffinity.read(anti, f"{path}podAntiAffinity.", found, namespace=namespace),
+    )
+
+
+def _created(meta: Mapping[str, Any]) -> datetime.datetime | None:
+    """Only orders pods among equals, so an unreadable time is simply none."""
+    try:
+        created = datetime.datetime.fromisoformat(str(meta.get("creationTimestamp") or ""))
+    except ValueError:
+        return None
+    return created if created.tzinfo else created.replace(tzinfo=datetime.UTC)
+
+
+def _gates(spec: Mapping[str, Any], found: fields.Fields) -> tuple[str, ...]:
+    gates = found.items(spec, "schedulingGates", "spec.")
+    return tuple(found.text(gate, "name", f"{place}.") for place, gate in gates)
+
+
+def _inits_done(
+    specified: tuple[Container, ...], status: Mapping[str, Any], found: fields.Fields
+) -> bool:
+    inits = {one.name for one in specified if one.kind is Kind.INIT}
+    if not inits:
+        return False
+    ended = set()
+    for place, item in found.items(status, "initContainerStatuses", "status."):
+        state = found.mapping(item, "state", f"{place}.")
+        terminated = found.mapping(state, "terminated", f"{place}.state.")
+        if terminated.get("exitCode") == 0:
+            ended.add(str(item.get("name")))
+    return inits <= ended
+
+
+def _scheduled_condition(
+    status: Mapping[str, Any], found: fields.Fields
+) -> ScheduledCondition | None:
+    for place, item in found.items(status, "conditions", "status."):
+        if item.get("type") == "PodScheduled":
+            return ScheduledCondition(
+                status=found.text(item, "status", f"{place}."),
+                reason=found.text(item, "reason", f"{place}."),
+                message=found.text(item, "message", f"{place}."),
+                last_transition=found.text(item, "lastTransitionTime", f"{place}."),
+            )
+    return None
+
+
+def _pod_group(spec: Mapping[str, Any], labels: Mapping[str, str], found: fields.Fields) -> str:
+    group = found.mapping(spec, "schedulingGroup", "spec.")
+    named = found.text(group, "podGroupName", "spec.schedulingGroup.")
+    return named or labels.get(_GROUP_LABEL, "")

@@ -1,0 +1,58 @@
+"""The HTTP server: one listener, routes given by whoever has some."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+import structlog
+from aiohttp import web
+
+STOP_S: Final = 1.0
+"""Requests in flight have so long when the server stops; idle connections close at once."""
+KEEPALIVE_S: Final = 75.0
+BODY_BYTES: Final = 1024 * 1024
+
+_log = structlog.get_logger(__name__)
+
+
+class Server:
+    """Serves ``routes`` on ``bind`` (``host:port``, port 0 for any free one)."""
+
+    def __init__(self, bind: str, routes: Iterable[web.RouteDef]) -> None:
+        host, _, port = bind.rpartition(":")
+        self._host = host.strip("[]")
+        self._port = int(port)
+        application = web.Application(client_max_size=BODY_BYTES)
+        application.add_routes(list(routes))
+        self._runner = web.AppRunner(
+            application,
+            access_log=None,
+            handle_signals=False,
+            keepalive_timeout=KEEPALIVE_S,
+            shutdown_timeout=STOP_S,
+        )
+
+    async def start(self) -> None:
+        """Listen.
+
+        Raises:
+            OSError: the address cannot be had.
+        """
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, self._host, self._port)
+        await site.start()
+        self._port = site.port
+        _log.info("serving", host=self._host, port=self._port)
+
+    @property
+    def port(self) -> int:
+        """The port, once started."""
+        return self._port
+
+    async def stop(self) -> None:
+        """Stop listening and close all connections; may be called again, or before the start.
+
+        An idle keep-alive connection is a task of the loop, for which kopf would wait.
+        """
+        await self._runner.cleanup()
