@@ -24,6 +24,7 @@ class Registry:
         rows: the rows.
         by_word: the rows by keyword.
         resource_names: every resource that containers ask with.
+        counted_by_kubelet: those of them that kubelet counts on nodes that offer them.
         owned_pod_keys: every pod annotation that a decision of ours may set, and therefore
             removes where an earlier attempt has left it.
     """
@@ -31,6 +32,7 @@ class Registry:
     rows: tuple[vendor.Vendor, ...]
     by_word: Mapping[str, vendor.Vendor]
     resource_names: frozenset[str]
+    counted_by_kubelet: frozenset[str]
     owned_pod_keys: frozenset[str]
 
     def __iter__(self) -> Iterator[vendor.Vendor]:
@@ -77,6 +79,7 @@ def build(
         rows=ordered,
         by_word={row.keyword: row for row in ordered},
         resource_names=frozenset(name for row in ordered for name in row.resources.names),
+        counted_by_kubelet=frozenset(name for row in ordered for name in row.counted_by_kubelet),
         owned_pod_keys=frozenset(key for row in ordered for key in row.pod.names)
         | frozenset(keys.DECISION),
     )

@@ -225,6 +225,7 @@ class Vendor:
         pod: pod annotations of the decision.
         selection: pod annotations of the user.
         memory_unit_mib: MiB per unit of the memory resource.
+        counted_by_kubelet: resources that nodes offer and kubelet counts, beside the count.
         memory_factor: multiplies the memory resource; below 2 means 1.
         default_cores: cores per device when the container names none.
         default_memory_mib: MiB per device when the container names none; 0 = the whole card.
@@ -247,6 +248,7 @@ class Vendor:
     node: NodeKeys = NodeKeys()
     selection: Selection = Selection()
     memory_unit_mib: int = 1
+    counted_by_kubelet: tuple[str, ...] = ()
     memory_factor: int = 1
     default_cores: int = 0
     default_memory_mib: int = 0

@@ -335,9 +335,10 @@ class Ledger:
             if not table.requested[name]:
                 del table.requested[name]
         for word, cards in entry.usage.items():
+            totals = table.cards.setdefault(word, {})
             for card, one in cards.items():
-                _count_card(table.cards.setdefault(word, {}), card, one, entry, sign)
-            if not table.cards[word]:
+                _count_card(totals, card, one, entry, sign)
+            if not totals:
                 del table.cards[word]
             self._count_namespace(entry.namespace, word, cards, sign)
         for word in entry.unreadable:

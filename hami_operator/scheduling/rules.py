@@ -16,7 +16,7 @@ class Rules:
     Attributes:
         registry: the device types.
         settings: policies and compatibility.
-        options: of the ordinary filters; our own devices are never compared by them.
+        options: of the ordinary filters; they leave our devices to us, but for what kubelet counts.
     """
 
     registry: registries.Registry
@@ -26,5 +26,8 @@ class Rules:
     @classmethod
     def of(cls, registry: registries.Registry, given: config.Settings) -> Rules:
         """The rules of a scheduler that places devices itself."""
-        options = filters.Options(ignored=registry.resource_names)
+        options = filters.Options(
+            ignored=registry.resource_names - registry.counted_by_kubelet,
+            where_offered=registry.counted_by_kubelet,
+        )
         return cls(registry=registry, settings=given, options=options)

@@ -250,6 +250,11 @@ class ApiServer:
         self.call(setattr, self._face.watches, "silent", silent)
         self.call(self._face.watches.wake_all)
 
+    def bookmark_every(self, interval_s: float) -> None:
+        """How often watches that asked for bookmarks get one."""
+        self.call(setattr, self._face.watches, "bookmark_interval_s", interval_s)
+        self.call(self._face.watches.wake_all)
+
     def repeat_events(self, times: int) -> None:
         """Watches show each event so many times."""
         self.call(setattr, self._face.watches, "repeats", times)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import functools
 import ssl
 import uuid
 from collections.abc import Iterator, Mapping
@@ -91,7 +92,7 @@ class Webhooks:
         try:
             response = await self._post(webhook, _review(target, obj, user))
             patch = _patch(response)
-        except (aiohttp.ClientError, TimeoutError, ValueError, KeyError, TypeError) as error:
+        except (aiohttp.ClientError, OSError, ValueError, KeyError, TypeError) as error:
             if webhook.get("failurePolicy", "Fail") == "Ignore":
                 return obj
             why = str(error) or type(error).__name__
@@ -132,8 +133,11 @@ class Webhooks:
 
 def _trust(config: Mapping[str, Any]) -> ssl.SSLContext | bool:
     bundle = config.get("caBundle")
-    if not bundle:
-        return True
+    return _context(bundle) if bundle else True
+
+
+@functools.lru_cache(maxsize=16)
+def _context(bundle: str) -> ssl.SSLContext:
     return ssl.create_default_context(cadata=base64.b64decode(bundle).decode())
 
 

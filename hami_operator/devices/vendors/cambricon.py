@@ -75,6 +75,7 @@ MLU: Final = vendor.Vendor(
         skip_uuid=("cambricon.com/nouse-gpuuuid",),
     ),
     memory_unit_mib=_MEMORY_UNIT_MIB,
+    counted_by_kubelet=(_SHAPE.cores, _SHAPE.memory),
     default_cores=100,
     lock="cambricon.com/dsmlu.lock",
     checks=vendor.SHARING | {vendor.Check.TYPE},

@@ -116,6 +116,7 @@ MTHREADS: Final = vendor.Vendor(
         use_uuid=("mthreads.ai/use-gpuuuid",), skip_uuid=("mthreads.ai/nouse-gpuuuid",)
     ),
     memory_unit_mib=_MEMORY_UNIT_MIB,
+    counted_by_kubelet=(_SHAPE.cores, _SHAPE.memory),
     hooks=vendor.Hooks(
         devices=_devices,
         request=_request,

@@ -36,12 +36,14 @@ class Options:
 
     Attributes:
         ignored: extended resources that NodeResourcesFit leaves to others: our devices.
-        ignored_groups: the same by domain, the part before ``/``.
+        where_offered: extended resources compared only on nodes that offer them.
+        ignored_groups: like ``ignored``, by domain: the part before ``/``.
         comparison_operators: tolerations may use Gt and Lt.
         added_affinity: node affinity that holds for every pod.
     """
 
     ignored: frozenset[str] = frozenset()
+    where_offered: frozenset[str] = frozenset()
     ignored_groups: frozenset[str] = frozenset()
     comparison_operators: bool = False
     added_affinity: nodeselector.Affinity = nodeselector.NONE

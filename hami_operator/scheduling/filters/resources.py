@@ -6,7 +6,7 @@ Free is what kubelet offers (allocatable, never capacity) less what all pods on 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from hami_operator.scheduling import pod as pods
@@ -21,10 +21,13 @@ Amounts = tuple[tuple[str, int], ...]
 
 def plan(pod: pods.Pod, options: check.Options) -> check.Check | None:
     """Rejects nodes without room; names every resource that is short."""
-    wanted = compared(pod, options)
+    always = compared(pod, options)
+    # What only some nodes offer is compared there; kubelet drops the name on all others.
+    sometimes = options.where_offered.intersection(name for name, _ in always)
 
     def judge(view: check.View) -> rejection.Rejection | None:
         offered, booked = view.node.amounts, view.requested
+        wanted = always if not sometimes else _offered(always, sometimes, offered)
         if view.pod_count >= offered.get(resources.PODS, 0):
             return _explain(view, wanted)
         for name, amount in wanted:
@@ -47,6 +50,10 @@ def _counts(name: str, options: check.Options) -> bool:
         group = name.partition("/")[0]
         return name not in options.ignored and group not in options.ignored_groups
     return resources.is_scalar(name)
+
+
+def _offered(wanted: Amounts, sometimes: frozenset[str], offered: Mapping[str, int]) -> Amounts:
+    return tuple(pair for pair in wanted if pair[0] not in sometimes or pair[0] in offered)
 
 
 def _explain(view: check.View, wanted: Amounts) -> rejection.Rejection:

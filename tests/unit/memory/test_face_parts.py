@@ -1,4 +1,4 @@
-"""The parts of the HTTP face that need no server: paths, discovery, forms, tables, faults, RBAC."""
+"""The parts of the HTTP face that need no server."""
 
 from __future__ import annotations
 

@@ -156,7 +156,8 @@ def test_a_second_binding_names_the_node(memory: store.Store) -> None:
     assert again == (
         409,
         "Conflict",
-        'Operation cannot be fulfilled on pods/binding "p": pod p is already assigned to node "n1"',
+        'Operation cannot be fulfilled on pods/binding "p": '
+        'pod p is already assigned to node "n1"',
     )
 
 

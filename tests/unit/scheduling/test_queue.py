@@ -258,19 +258,17 @@ def test_an_update_while_it_is_bound_moves_nothing() -> None:
     assert line.next_due(at(1)) is None
 
 
-@pytest.mark.parametrize(
-    "place_name", ["active", "parked", "resting", "flying", "binding", "gated"]
-)
-def test_a_pod_can_be_removed_from_anywhere_and_stays_away(place_name: str) -> None:
+@pytest.mark.parametrize("where", ["active", "parked", "resting", "flying", "binding", "gated"])
+def test_a_pod_can_be_removed_from_anywhere_and_stays_away(where: str) -> None:
     line = waiting()
-    line.add(builders.pod("a").gate("x").read() if place_name == "gated" else pod("a"), at(0))
-    if place_name not in ("active", "gated"):
+    line.add(builders.pod("a").gate("x").read() if where == "gated" else pod("a"), at(0))
+    if where not in ("active", "gated"):
         assert popped(line, 0) == "a"
-    if place_name == "parked":
+    if where == "parked":
         line.park("uid-a", frozenset({"Devices"}), at(0))
-    if place_name == "resting":
+    if where == "resting":
         line.backoff("uid-a", at(0))
-    if place_name == "binding":
+    if where == "binding":
         line.assumed("uid-a", at(0))
     line.remove("uid-a")
     line.remove("uid-a")

@@ -26,7 +26,11 @@ def card(
 ) -> usage.CardUsage:
     """Used and total of slots, cores and memory."""
     record = register.Card(
-        id="c", count=used[1], cores=cores[1], memory_mib=memory[1], **facts  # type: ignore[arg-type]
+        id="c",
+        count=used[1],
+        cores=cores[1],
+        memory_mib=memory[1],
+        **facts,  # type: ignore[arg-type]
     )
     return usage.CardUsage(record, usage.Usage(used[0], memory[0], cores[0]))
 
