@@ -120,9 +120,8 @@ class Demo:
         """Start all, play, conclude; the fleet outlives the operator, which stops in order."""
         await self._fleet.install()
         async with asyncio.TaskGroup() as tasks:
-            stage = [tasks.create_task(self._fleet.serve(), name="simulated nodes")]
-            for source in self._feeds():
-                stage.append(tasks.create_task(source.run(), name="view"))
+            serving = [self._fleet.serve(), *(source.run() for source in self._feeds())]
+            stage = [tasks.create_task(each, name="stage") for each in serving]
             await self._fleet.started.wait()
             good = await self._with_operator(operate, keep=keep)
             for task in stage:
@@ -178,15 +177,17 @@ class Demo:
 
     async def _board(self) -> None:
         """Redraw the board, or say a line now and then."""
-        live = self._shown.live
+        said = ""
         while True:
             pods = self._sight.pods.all()
-            if live:
+            now = report.summary(pods)
+            if self._shown.live:
                 nodes = self._sight.nodes.all()
                 self._shown.draw(report.board(nodes, pods, self._fleet.machines))
-            elif pods:
-                self._shown.tell(f"  {report.summary(pods)}")
-            await self._time.sleep(_FRAME_S if live else _LINE_S)
+            elif now != said:
+                self._shown.tell(f"  {now}")
+            said = now
+            await self._time.sleep(_FRAME_S if self._shown.live else _LINE_S)
 
     async def _conclude(self, checks: Sequence[story.Check]) -> None:
         found = await devices.cluster(self._client, self._settings, self._time)

@@ -68,6 +68,18 @@ FAMILIES: Final = (
     _histogram("hami_node_lock_wait_seconds", "", "Time that a bind waited for a node lock."),
     _counter("hami_node_lock_contention_total", "", "Binds that found a node locked."),
     _counter("hami_node_lock_takeovers_total", "reason", "Locks taken over from others."),
+    _counter("hami_node_locks_removed_total", "", "Dead locks that were removed."),
+    _counter("hami_node_lock_release_failures_total", "", "Locks that could not be given back."),
+    _counter("hami_binds_total", "result", "Binds by how they ended."),
+    _counter(
+        "hami_bind_undo_failures_total", "reason", "Failed binds whose writes were not undone."
+    ),
+    _counter("hami_bind_unclear_reads_total", "reason", "Reads of pods whose bind was unclear."),
+    _counter("hami_handshake_failures_total", "reason", "Handshakes that were not written."),
+    _counter("hami_events_dropped_total", "reason", "Events that were not written."),
+    _counter("hami_conditions_dropped_total", "reason", "Conditions that were not written."),
+    _counter("hami_labels_dropped_total", "reason", "Labels that were not written."),
+    _counter("hami_intake_errors_total", "kind", "Objects that could not be taken in."),
     _counter("hami_ledger_corrections_total", "kind", "Differences found and repaired."),
     _counter("hami_api_requests_total", "verb resource code", "Requests to the API server."),
     _histogram(

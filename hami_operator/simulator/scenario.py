@@ -119,16 +119,27 @@ SHAPES: Final = (
         annotations={keys.GPU_POLICY: "mutex"},
     ),
     Shape(name="mt-pair", copies=2, apps=(_ask("Mthreads", 2, memory=64, cores=16),)),
-    # Fractions.
-    Shape(name="slice", copies=22, apps=(_ask("NVIDIA", memory=4000, cores=10),)),
-    Shape(name="quarter", copies=8, apps=(_ask("NVIDIA", part=25, cores=20),)),
+    # Two families in one pod, in one container and in two; few nodes have both.
+    Shape(
+        name="nvidia-and-hcu",
+        copies=3,
+        apps=(_ask("NVIDIA", memory=1000, cores=5), _ask("HCU", memory=4000, cores=10)),
+    ),
+    Shape(
+        name="nvidia-and-mlu",
+        copies=2,
+        apps=({**_ask("NVIDIA", memory=1000, cores=5), **_ask("MLU", memory=4, cores=5)},),
+    ),
     Shape(
         name="v100",
         copies=4,
         apps=(_ask("NVIDIA", memory=8000),),
         annotations={_NVIDIA.use_type: "v100"},
     ),
-    Shape(name="mlu", copies=16, apps=(_ask("MLU", memory=16, cores=20),)),
+    # Fractions.
+    Shape(name="slice", copies=22, apps=(_ask("NVIDIA", memory=4000, cores=10),)),
+    Shape(name="quarter", copies=8, apps=(_ask("NVIDIA", part=25, cores=20),)),
+    Shape(name="mlu", copies=16, apps=(_ask("MLU", memory=16, cores=8),)),
     Shape(name="hcu", copies=8, apps=(_ask("HCU", memory=12000, cores=20),)),
     Shape(name="dcu", copies=8, apps=(_ask("DCU", memory=6000, cores=30),)),
     Shape(name="mt", copies=8, apps=(_ask("Mthreads", memory=16, cores=2),)),
@@ -155,17 +166,6 @@ SHAPES: Final = (
         copies=3,
         sidecars=(_ask("NVIDIA", memory=1000, cores=5),),
         apps=(_ask("NVIDIA", memory=2000, cores=5), _NOTHING),
-    ),
-    # Two families in one pod, in one container and in two.
-    Shape(
-        name="nvidia-and-hcu",
-        copies=3,
-        apps=(_ask("NVIDIA", memory=1000, cores=5), _ask("HCU", memory=4000, cores=10)),
-    ),
-    Shape(
-        name="nvidia-and-mlu",
-        copies=2,
-        apps=({**_ask("NVIDIA", memory=1000, cores=5), **_ask("MLU", memory=4, cores=5)},),
     ),
     Shape(name="plain", copies=4, apps=(_NOTHING,)),
     Shape(name="job", copies=6, apps=(_ask("NVIDIA", memory=1000, cores=5),), run_for_s=2.0),
@@ -209,7 +209,7 @@ SHAPES: Final = (
         node=MORTAL[0],
         apps=(_ask("NVIDIA", memory=1000, cores=5),),
         act=Act.WHILE_DEAD,
-        because=errors.Reason.NODE_INSUFFICIENT_DEVICE.word,
+        because=errors.Reason.TYPE_EXPIRED.word,
     ),
     Shape(
         name="beside-the-dead",

@@ -68,8 +68,12 @@ class Face:
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer one request, or fail it as was ordered."""
-        call = await _read(request)
+        call = _head(request)
         self.log.append(call)
+        try:
+            call.body = await request.read()
+        except web.HTTPRequestEntityTooLarge:
+            return _response(call, _refusal(refusals.too_large(BODY_LIMIT_BYTES)))
         fault = self.faults.take(call.fault_method, call.path)
         if fault is not None and fault.latency_s:
             await asyncio.sleep(fault.latency_s)
@@ -267,10 +271,10 @@ _METHODS: Final[Mapping[tuple[str, bool, str], _Serve]] = {
 }
 
 
-async def _read(request: web.BaseRequest) -> calls.Call:
+def _head(request: web.BaseRequest) -> calls.Call:
     path, _, query = request.raw_path.partition("?")
     headers = request.headers
-    call = calls.Call(
+    return calls.Call(
         method=request.method,
         path=path,
         query=query,
@@ -279,9 +283,6 @@ async def _read(request: web.BaseRequest) -> calls.Call:
         user_agent=headers.get("User-Agent", ""),
         authorization=headers.get("Authorization", ""),
     )
-    if request.body_exists:
-        call.body = await request.read()
-    return call
 
 
 def _response(call: calls.Call, reply: Reply) -> web.Response:

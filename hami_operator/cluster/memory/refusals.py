@@ -153,6 +153,12 @@ def expired(message: str) -> Refused:
     return Refused(410, "Expired", message)
 
 
+def too_large(limit_bytes: int) -> Refused:
+    """413: the body is larger than ``limit_bytes``."""
+    text = f"Request entity too large: limit is {limit_bytes}"
+    return Refused(413, "RequestEntityTooLarge", text)
+
+
 def unsupported_media_type() -> Refused:
     """415: a body or patch of this type is not understood."""
     return Refused(415, "UnsupportedMediaType", "415: Unsupported Media Type")

@@ -29,7 +29,7 @@ def refused(act: Callable[[], Any]) -> tuple[int, str, str]:
     return objects.refusal(caught.value)
 
 
-def annotations(record: records.Record) -> dict[str, str]:
+def noted(record: records.Record) -> dict[str, str]:
     return dict(record.obj["metadata"].get("annotations") or {})
 
 
@@ -68,8 +68,8 @@ def annotations(record: records.Record) -> dict[str, str]:
 )  # fmt: skip
 def test_patches(memory: store.Store, content_type: str, patch: Any, want: dict) -> None:
     after = memory.patch("pods", POD, patch, content_type=content_type)
-    assert annotations(after) == want
-    assert annotations(memory.get("pods", POD)) == want
+    assert noted(after) == want
+    assert noted(memory.get("pods", POD)) == want
 
 
 @pytest.mark.parametrize(

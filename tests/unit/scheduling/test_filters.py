@@ -212,6 +212,16 @@ def test_enforced_affinity(labels: dict[str, str], want: Rejection | None) -> No
             id="ignored by name and by group",
         ),
         pytest.param(
+            {"some.com/x": "1"}, view(NODE), (), True, id="compared only where it is offered"
+        ),
+        pytest.param(
+            {"some.com/x": "2"},
+            view(builders.node("n").allocatable({"some.com/x": "1"}, cpu="1", pods="1")),
+            ("Insufficient some.com/x",),
+            False,
+            id="and there it is compared",
+        ),
+        pytest.param(
             {"kubernetes.io/dev": "1"},
             view(NODE),
             ("Insufficient kubernetes.io/dev",),
@@ -225,6 +235,7 @@ def test_resources(
 ) -> None:
     options = check.Options(
         ignored=frozenset({"example.com/dev", "kubernetes.io/dev"}),
+        where_offered=frozenset({"some.com/x"}),
         ignored_groups=frozenset({"other.com"}),
     )
     pod = builders.pod("p").container(requests=requests).read()
