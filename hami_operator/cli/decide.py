@@ -121,13 +121,15 @@ def _answer(number: int, text: bytes) -> dict[str, Any]:
     try:
         request = orjson.loads(text)
     except orjson.JSONDecodeError as error:
-        return _error(number, f"is not JSON: {error}")
+        return _error(number, f"is not JSON: {error.msg} (at character {error.pos})")
     if not isinstance(request, dict):
         return _error(number, "is not a JSON object")
     try:
         answer = offline.decide(request)
     except errors.OperatorError as error:
         return _error(number, str(error))
+    except RecursionError:
+        return _error(number, "is nested too deeply")
     for warning in answer.warnings:
         print(f"line {number}: {warning}", file=sys.stderr)
     return dict(answer.output)

@@ -68,7 +68,14 @@ async def operate(chosen: settings.Settings, url: str, stop: asyncio.Event) -> N
     await operator.serve(chosen, client, time=time, stop_flag=stop)
 
 
-async def play(url: str, operate: Operate, shown: screen.Screen, *, keep: bool = False) -> bool:
+async def play(
+    url: str,
+    operate: Operate,
+    shown: screen.Screen,
+    *,
+    keep: bool = False,
+    step_s: float = story.STEP_S,
+) -> bool:
     """The demo against the API server at ``url``; whether everything held.
 
     Args:
@@ -76,10 +83,11 @@ async def play(url: str, operate: Operate, shown: screen.Screen, *, keep: bool =
         operate: runs the operator.
         shown: where people look.
         keep: go on, once all is played, until the operator ends.
+        step_s: how long a step may take.
     """
     client = await admin.Admin.connect(server=url)
     try:
-        return await Demo(client, url, shown).play(operate, keep=keep)
+        return await Demo(client, url, shown, step_s=step_s).play(operate, keep=keep)
     except* errors.OperatorError as group:
         shown.clear()
         for error in _leaves(group):
@@ -104,9 +112,12 @@ class Demo:
         client: acts as users, kubelets and plugins.
         url: what the client is connected to.
         shown: where people look.
+        step_s: how long a step may take.
     """
 
-    def __init__(self, client: admin.Admin, url: str, shown: screen.Screen) -> None:
+    def __init__(
+        self, client: admin.Admin, url: str, shown: screen.Screen, *, step_s: float
+    ) -> None:
         self._client = client
         self._url = url
         self._shown = shown
@@ -114,7 +125,7 @@ class Demo:
         self._settings = settings.load(SETTINGS)
         behaviour = machine.Behaviour(period_s=5.0, init_s=0.3, heartbeat_s=0.0)
         self._fleet = fleet.Fleet(scenario.HOSTS, client, behaviour=behaviour, time=self._time)
-        self._sight = story.Sight()
+        self._sight = story.Sight(step_s=step_s)
 
     async def play(self, operate: Operate, *, keep: bool) -> bool:
         """Start all, play, conclude; the fleet outlives the operator, which stops in order."""
@@ -164,8 +175,9 @@ class Demo:
             self._client,
             self._fleet,
             self._sight,
-            scheduler=self._settings.scheduler_name,
+            chosen=self._settings,
             tell=self._shown.tell,
+            time=self._time,
         )
         async with asyncio.TaskGroup() as tasks:
             board = tasks.create_task(self._board(), name="board")
@@ -184,7 +196,7 @@ class Demo:
             if self._shown.live:
                 nodes = self._sight.nodes.all()
                 self._shown.draw(report.board(nodes, pods, self._fleet.machines))
-            elif now != said:
+            elif pods and now != said:
                 self._shown.tell(f"  {now}")
             said = now
             await self._time.sleep(_FRAME_S if self._shown.live else _LINE_S)

@@ -22,44 +22,52 @@ def counted(card: register.Card) -> bool:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Shape:
-    """How capacity becomes cards.
+    """The cards that capacity stands for.
 
     Attributes:
         infix: card ids are ``<node>-<infix>-<index>``.
         model: model text of every card.
-        cores: the resource that counts.
-        memory: the resource with the memory of all cards together.
-        cores_per_card: units of ``cores`` on a card.
-        memory_unit_mib: MiB per unit of ``memory``.
+        units: units of the counted resource on a card.
         count: how many containers may share a card.
+        cores: cores of a card.
+        memory_mib: memory of a card, where it is always the same.
     """
 
     infix: str
     model: str
-    cores: str
-    memory: str
-    cores_per_card: int
-    memory_unit_mib: int
-    count: int = 100
+    units: int = 1
+    count: int = 1
+    cores: int = 100
+    memory_mib: int = 0
 
 
-def found(node: vendor.NodeFacts, shape: Shape) -> vendor.Found | None:
-    """The cards of a node: one for every started ``cores_per_card``; None where it has none.
+def found(
+    node: vendor.NodeFacts, resource: str, shape: Shape, *, memory: str = "", unit_mib: int = 1
+) -> vendor.Found | None:
+    """The cards of a node: one for every started ``shape.units``; None where it has none.
 
     An amount that no node can have gives a finding instead of millions of cards.
+
+    Args:
+        node: the node.
+        resource: what counts.
+        shape: of each card.
+        memory: the resource with the memory of all cards together; empty where the shape says it.
+        unit_mib: MiB per unit of it.
     """
-    cores = _whole(node, shape.cores)
-    if cores <= 0:
+    units = whole(node, resource)
+    if units <= 0:
         return None
-    total_mib = max(_whole(node, shape.memory), 0) * shape.memory_unit_mib
-    memory_mib = total_mib * shape.cores_per_card // cores
-    number = -(-cores // shape.cores_per_card)
-    absurd = shape.cores if number > decision.MAX_DEVICES else shape.memory
+    memory_mib = shape.memory_mib
+    if memory:
+        memory_mib = max(whole(node, memory), 0) * unit_mib * shape.units // units
+    number = -(-units // shape.units)
     if number > decision.MAX_DEVICES or memory_mib > decision.INT32_MAX:
+        absurd = resource if number > decision.MAX_DEVICES else memory
         finding = register.Finding(entry=0, field=absurd)
-        return vendor.Found(key=shape.cores, allocatable=shape.cores, findings=(finding,))
+        return vendor.Found(key=resource, allocatable=resource, findings=(finding,))
     cards = tuple(_card(node, shape, index, memory_mib) for index in range(number))
-    return vendor.Found(key=shape.cores, allocatable=shape.cores, cards=cards)
+    return vendor.Found(key=resource, allocatable=resource, cards=cards)
 
 
 def _card(node: vendor.NodeFacts, shape: Shape, index: int, memory_mib: int) -> register.Card:
@@ -68,14 +76,14 @@ def _card(node: vendor.NodeFacts, shape: Shape, index: int, memory_mib: int) -> 
         index=index,
         count=shape.count,
         memory_mib=memory_mib,
-        cores=shape.cores_per_card,
+        cores=shape.cores,
         model=shape.model,
         custom=SOURCE,
     )
 
 
-def _whole(node: vendor.NodeFacts, resource: str) -> int:
-    """The amount, 0 where it is absent or no whole number."""
+def whole(node: vendor.NodeFacts, resource: str) -> int:
+    """Capacity in whole units, 0 where it is absent or no whole number."""
     try:
         read = quantity.parse(node.capacity.get(resource, "0"))
     except errors.DecodeError:

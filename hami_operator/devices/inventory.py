@@ -54,7 +54,7 @@ def read(node: NodeFacts, row: vendor.Vendor) -> Inventory:
     """What ``node`` has of ``row``: from its register, else from whatever the row's hook reads."""
     if row.node.register and row.node.register in node.annotations:
         return _registered(node, row)
-    found = row.hooks.devices(node) if row.hooks.devices else None
+    found = row.hooks.devices(row, node) if row.hooks.devices else None
     if found is None:
         return ABSENT
     allocatable = _amount(node, found.allocatable)
@@ -63,7 +63,7 @@ def read(node: NodeFacts, row: vendor.Vendor) -> Inventory:
 
 
 def _registered(node: NodeFacts, row: vendor.Vendor) -> Inventory:
-    value = register.decode(node.annotations[row.node.register])
+    value = register.decode(node.annotations[row.node.register], row.hooks.card)
     found = vendor.Found(
         key=row.node.register,
         allocatable=row.resources.count,

@@ -79,7 +79,7 @@ def build(
         rows=ordered,
         by_word={row.keyword: row for row in ordered},
         resource_names=frozenset(name for row in ordered for name in row.resources.names),
-        counted_by_kubelet=frozenset(name for row in ordered for name in row.counted_by_kubelet),
+        counted_by_kubelet=frozenset(name for row in ordered for name in row.kubelet_resources),
         owned_pod_keys=frozenset(key for row in ordered for key in row.pod.names)
         | frozenset(keys.DECISION),
     )

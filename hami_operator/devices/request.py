@@ -85,19 +85,29 @@ def read(
 ) -> Request | Invalid | None:
     """What one container asks of one backend; None where it asks for none of its devices."""
     asked = Asked(limits=limits, requests=requests, read_requests=row.read_requests)
+    return row.hooks.ask(row, asked) if row.hooks.ask else _counted(row, asked)
+
+
+def _counted(row: vendor.Vendor, asked: Asked) -> Request | Invalid | None:
     names = row.resources
     count = asked.amount(names.count)
     if isinstance(count, Invalid):
         return count
     if count == 0:
         return None
-    memory = asked.amount(names.memory, unit=row.mib_per_unit)
+    memory = _memory(row, asked)
     percent = asked.amount(names.percent, most=100)
     cores = asked.amount(names.cores)
     for amount in (memory, percent, cores):
         if isinstance(amount, Invalid):
             return amount
     return _finished(row, asked, count, (memory, percent, cores))
+
+
+def _memory(row: vendor.Vendor, asked: Asked) -> int | Invalid:
+    if row.hooks.memory:
+        return row.hooks.memory(row, asked)
+    return asked.amount(row.resources.memory, unit=row.mib_per_unit)
 
 
 def _finished(

@@ -33,4 +33,4 @@ def term(row: vendor.Vendor, facts: Facts) -> float:
     if row.hooks.score is None:
         return 0
     sign = -1 if facts.node_policy == "spread" else 1
-    return sign * row.score_weight * row.hooks.score(facts)
+    return sign * row.score_weight * row.hooks.score(row, facts)

@@ -175,9 +175,13 @@ class Hooks:
 
     Attributes:
         devices: devices of a node that has no register of the row; None where there are none.
+        card: a registered card as the row takes it, or the wire name of what is wrong with it.
+        ask: reads the whole request, for rows that are not asked with a count.
+        memory: MiB per device, 0 where the container names none, for units of the row's own.
         request: last word on a request that the engine has read.
         admit: changes to a container before its quantities are checked.
         before: judges the whole node before the walk; an answer replaces the walk.
+        prepare: facts about the whole node that the hooks of the walk share (`fit.Walk.facts`).
         amounts: (MiB, cores, extra facts) of the pick that this card would give, where it is not
             what the request says.
         checks: replacements of single checks.
@@ -186,13 +190,22 @@ class Hooks:
         enough: whether a container may ask for more devices than there are candidates.
         collect: whether all fitting cards are collected before some are chosen.
         choose: the choice among collected cards.
-        account: usage of a card with one more pick.
+        charge: a card with one more pick for a pod with these annotations.
+        settle: all cards of a node, recounted from the pods that hold them.
+        lasts: what one init container has of the card stays taken for the others of its pod.
+        metered: a pick in the units of quota limits; the card is given for picks that were read.
+        remark: what is odd about a bound pod's annotations beside its devices; empty if nothing.
         word: second field of a pick in the decision, where it is not the keyword.
         annotate: plugin keys beside the decision.
         score: the row's term of the node score; higher is better.
     """
 
-    devices: Callable[[NodeFacts], Found | None] | None = None
+    devices: Callable[[Vendor, NodeFacts], Found | None] | None = None
+    card: Callable[[register.Card], register.Card | str] | None = None
+    ask: (
+        Callable[[Vendor, request.Asked], request.Request | request.Invalid | None] | None
+    ) = None
+    memory: Callable[[Vendor, request.Asked], int | request.Invalid] | None = None
     request: (
         Callable[[Vendor, request.Request, request.Asked], request.Request | request.Invalid]
         | None
@@ -200,6 +213,7 @@ class Hooks:
     admit: Callable[[Vendor, admit.Container, admit.Pod], admit.Admitted | admit.Denied] | None = (
         None
     )
+    prepare: Callable[[fit.Walk], Mapping[str, Any]] | None = None
     before: Callable[[fit.Walk], fit.Fit | fit.NoFit | None] | None = None
     amounts: Callable[[fit.Walk, register.Card], tuple[int, int, Mapping[str, Any]]] | None = None
     checks: Mapping[Check, CheckFunction] = dataclasses.field(default_factory=dict, hash=False)
@@ -208,10 +222,37 @@ class Hooks:
     enough: Callable[[fit.Walk], bool] | None = None
     collect: Callable[[fit.Walk], bool] | None = None
     choose: Callable[[fit.Walk], fit.Fit | fit.NoFit] | None = None
-    account: Callable[[usage.Usage, decision.Pick], usage.Usage] | None = None
+    charge: (
+        Callable[[usage.CardUsage, decision.Pick, Mapping[str, str]], usage.CardUsage] | None
+    ) = None
+    settle: (
+        Callable[
+            [tuple[usage.CardUsage, ...], tuple[usage.Holder, ...]], tuple[usage.CardUsage, ...]
+        ]
+        | None
+    ) = None
+    lasts: Callable[[register.Card], bool] | None = None
+    metered: Callable[[decision.Pick, register.Card | None], decision.Pick] | None = None
+    remark: Callable[[Mapping[str, str], decision.Slots], str] | None = None
     word: Callable[[decision.Pick], str] | None = None
     annotate: Callable[[Vendor, decision.Slots, annotate.Facts], Mapping[str, str]] | None = None
-    score: Callable[[score.Facts], float] | None = None
+    score: Callable[[Vendor, score.Facts], float] | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Section:
+    """Where HAMi's configuration file speaks of a row.
+
+    Attributes:
+        path: keys that lead to the section; a list there holds one entry per row.
+        word_key: in a list, the key of an entry that holds the row's keyword.
+        names: names of the file to our names of fields and options, where they are not those
+            that all sections share.
+    """
+
+    path: tuple[str, ...] = ()
+    word_key: str = ""
+    names: Mapping[str, str] = dataclasses.field(default_factory=lambda: register.NOTHING)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -225,7 +266,8 @@ class Vendor:
         pod: pod annotations of the decision.
         selection: pod annotations of the user.
         memory_unit_mib: MiB per unit of the memory resource.
-        counted_by_kubelet: resources that nodes offer and kubelet counts, beside the count.
+        counted_by_kubelet: resources that nodes offer as capacity and kubelet counts, by their
+            names in `Resources`.
         memory_factor: multiplies the memory resource; below 2 means 1.
         default_cores: cores per device when the container names none.
         default_memory_mib: MiB per device when the container names none; 0 = the whole card.
@@ -239,6 +281,9 @@ class Vendor:
         overwrite_env: admission hides all devices from containers that take none.
         runtime_class: runtime class for pods that take the row; empty for none.
         score_weight: factor of the row's node score.
+        options: settings of this row alone, by our names, each with its default; a
+            configuration may change a value, not its type.
+        file: where HAMi's configuration file speaks of the row.
         hooks: what data cannot say.
     """
 
@@ -262,11 +307,19 @@ class Vendor:
     overwrite_env: bool = False
     runtime_class: str = ""
     score_weight: int = 1
+    options: Mapping[str, Any] = dataclasses.field(default_factory=lambda: register.NOTHING)
+    file: Section = Section()
     hooks: Hooks = Hooks()
 
     def __hash__(self) -> int:
         """Cheap, since rows are keys of caches on hot paths; equality still compares all."""
         return hash(self.keyword)
+
+    @property
+    def kubelet_resources(self) -> tuple[str, ...]:
+        """Resources of the row that kubelet counts on nodes that offer them."""
+        found = (getattr(self.resources, name) for name in self.counted_by_kubelet)
+        return tuple(name for name in found if name)
 
     @property
     def mib_per_unit(self) -> int:

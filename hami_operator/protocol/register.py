@@ -102,15 +102,19 @@ _EMPTY: Final = Register(form=Form.EMPTY)
 _Entry = Mapping[str, Any] | str  # wire fields still to be read, or the name of what is wrong
 
 
-def decode(value: str | None) -> Register:
+Refine = Callable[[Card], Card | str]
+"""A card → the card as its backend takes it, or the wire name of what is wrong with it."""
+
+
+def decode(value: str | None, refine: Refine | None = None) -> Register:
     """Read a register value; None is an annotation that is not there. Never raises."""
     text = (value or "").strip()
     if text == "null" or not text.strip(":"):
         return _EMPTY
     if not text.startswith("["):
-        return _collect(Form.TEXT, _text_entries(text), fields.TEXT_READERS)
+        return _collect(Form.TEXT, _text_entries(text), fields.TEXT_READERS, refine)
     entries = _json_entries(text)
-    return _collect(Form.JSON, entries, fields.JSON_READERS) if entries else _EMPTY
+    return _collect(Form.JSON, entries, fields.JSON_READERS, refine) if entries else _EMPTY
 
 
 def _text_entries(text: str) -> Iterator[_Entry]:
@@ -131,7 +135,10 @@ def _json_entries(text: str) -> Sequence[_Entry]:
 
 
 def _collect(
-    form: Form, entries: Iterable[_Entry], readers: Mapping[str, Callable[[Any], Any]]
+    form: Form,
+    entries: Iterable[_Entry],
+    readers: Mapping[str, Callable[[Any], Any]],
+    refine: Refine | None,
 ) -> Register:
     cards: dict[str, Card] = {}
     findings = []
@@ -139,6 +146,8 @@ def _collect(
         read = entry if isinstance(entry, str) else _card(entry, readers)
         if isinstance(read, Card) and read.id in cards:
             read = "id"
+        if isinstance(read, Card) and refine is not None:
+            read = refine(read)
         if isinstance(read, str):
             findings.append(Finding(entry=position, field=read))
         else:

@@ -205,8 +205,20 @@ class _Work:
                 return False
             self.slots[line.word][slot] = answer.picks
             if self._order.several:
-                _take(on, line.word, row, answer.picks)
+                self._take(on, line.word, row, answer.picks)
         return True
+
+    def _take(
+        self, on: _Pass, word: str, row: vendor.Vendor, picks: tuple[decision.Pick, ...]
+    ) -> None:
+        """Charge the picks to the working copy; cards that nobody got stay the same objects."""
+        cards = {each.card.id: each for each in on.cards[word]}
+        for pick in picks:
+            each = cards[pick.id]
+            cards[pick.id] = account.charge(row, each, pick, self._order.annotations)
+        on.cards[word] = tuple(cards.values())
+        ids = tuple(pick.id for pick in picks)
+        on.earlier[word] = (*on.earlier.get(word, ()), ids)
 
     def _ordered(
         self, line: Line, cards: tuple[usage.CardUsage, ...]
@@ -238,17 +250,6 @@ class _Work:
             taken=self.slots[line.word],
             slot=slot,
         )
-
-
-def _take(on: _Pass, word: str, row: vendor.Vendor, picks: tuple[decision.Pick, ...]) -> None:
-    """Charge the picks to the working copy; cards that nobody got stay the same objects."""
-    cards = {each.card.id: each for each in on.cards[word]}
-    for pick in picks:
-        each = cards[pick.id]
-        cards[pick.id] = usage.CardUsage(each.card, account.charge(row, each.usage, pick))
-    on.cards[word] = tuple(cards.values())
-    ids = tuple(pick.id for pick in picks)
-    on.earlier[word] = (*on.earlier.get(word, ()), ids)
 
 
 _NOT_REFUSED: Final = rejection.Rejection(plugin=PLUGIN, texts=(), resolvable=False)

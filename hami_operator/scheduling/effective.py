@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from hami_operator.devices import account as accounts
-from hami_operator.devices import usage, vendor
+from hami_operator.devices import usage
 from hami_operator.protocol import decision
 from hami_operator.scheduling import containers
 
-Account = Callable[[usage.Usage, decision.Pick], usage.Usage]
 Cards = Mapping[str, usage.Usage]
 """Card id to what is taken of it."""
 
@@ -20,7 +17,7 @@ def effective(
     kinds: Sequence[containers.Kind],
     *,
     released: bool = False,
-    account: Account = usage.Usage.add,
+    account: usage.Account = usage.Usage.add,
 ) -> dict[str, usage.Usage]:
     """Card id to what the pod takes of it: ``Σ sidecars + max(max over inits, Σ apps)``.
 
@@ -32,7 +29,7 @@ def effective(
         kinds: what each container is. With more or fewer slots than containers the mapping is
             unknown, so fewer count as apps all of them, and so does each surplus one.
         released: every init container has ended well, so only the others still count.
-        account: how a pick adds to a card, see `account_of`.
+        account: how a pick adds to a card.
     """
     by_kind: dict[containers.Kind, list[Cards]] = {kind: [] for kind in containers.Kind}
     known = kinds if len(slots) >= len(kinds) else ()
@@ -46,12 +43,7 @@ def effective(
     return _together([*by_kind[containers.Kind.SIDECAR], running])
 
 
-def account_of(row: vendor.Vendor) -> Account:
-    """How a pick of this row adds to its card."""
-    return functools.partial(accounts.charge, row)
-
-
-def _charged(picks: Iterable[decision.Pick], account: Account) -> Cards:
+def _charged(picks: Iterable[decision.Pick], account: usage.Account) -> Cards:
     cards: dict[str, usage.Usage] = {}
     for pick in picks:
         cards[pick.id] = account(cards.get(pick.id, usage.UNUSED), pick)

@@ -308,8 +308,7 @@ class Ledger:
     ) -> Mapping[str, Mapping[str, usage.Usage]]:
         taken = {}
         for word, each in slots.items():
-            account = effective.account_of(self._registry.by_word[word])
-            cards = effective.effective(each, kinds, released=released, account=account)
+            cards = effective.effective(each, kinds, released=released)
             taken[word] = MappingProxyType(cards)
         return MappingProxyType(taken)
 

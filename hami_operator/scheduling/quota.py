@@ -7,12 +7,12 @@ who does. Only memory and cores of configured device types are looked at; scopes
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from hami_operator import errors
 from hami_operator.devices import registry as registries
-from hami_operator.devices import usage, vendor
+from hami_operator.devices import account, usage, vendor
 from hami_operator.protocol import decision, quantity
 from hami_operator.scheduling import containers, effective, fields, ledger
 
@@ -82,14 +82,15 @@ class Room:
     ) -> bool:
         """Whether a card fits beside all that the pod, with this container, has got so far."""
         extra = decision.Pick(id=card_id, memory_mib=memory_mib, cores=cores)
-        slots = [tuple(picks) for picks in self.taken]
-        slots[self.slot] = (*picked, extra)
-        cards = effective.effective(
-            tuple(slots), self.kinds, account=effective.account_of(self.row)
-        ).values()
+        slots = [self._metered(picks) for picks in self.taken]
+        slots[self.slot] = (*self._metered(picked), extra)
+        cards = effective.effective(tuple(slots), self.kinds).values()
         return self.account.fits(
             sum(one.memory_mib for one in cards), sum(one.cores for one in cards)
         )
+
+    def _metered(self, picks: Iterable[decision.Pick]) -> tuple[decision.Pick, ...]:
+        return tuple(account.metered(self.row, pick) for pick in picks)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)

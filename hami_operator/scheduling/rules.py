@@ -16,7 +16,8 @@ class Rules:
     Attributes:
         registry: the device types.
         settings: policies and compatibility.
-        options: of the ordinary filters; they leave our devices to us, but for what kubelet counts.
+        options: of the ordinary filters; they leave our devices to us, except what kubelet
+            counts.
     """
 
     registry: registries.Registry

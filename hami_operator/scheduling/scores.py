@@ -81,15 +81,16 @@ def order(
         criteria: what decides, most important first.
         score: the score of one card, asked once per card.
     """
-    ranked = [
-        (tuple(_RANKS[step](entry, value) for step in criteria), entry)
-        for entry, value in ((entry, score(entry)) for entry in reversed(cards))
-    ]
+    ranks = [_RANKS[step] for step in criteria]
+    ranked = []
+    for entry in reversed(cards):
+        value = score(entry)
+        ranked.append(([rank(entry, value) for rank in ranks], entry))
     ranked.sort(key=_rank)
     return [entry for _, entry in ranked]
 
 
-def _rank(ranked: tuple[tuple[float, ...], usage.CardUsage]) -> tuple[float, ...]:
+def _rank(ranked: tuple[list[float], usage.CardUsage]) -> list[float]:
     return ranked[0]
 
 

@@ -51,6 +51,7 @@ class Services:
 
     def __init__(self, registry: registries.Registry, timeout_s: float) -> None:
         self._consuming = tuple(row for row in registry if row.consumes)
+        self._sharing = tuple(row for row in registry if row.lock == keys.NODE_LOCK)
         self._timeout_s = timeout_s
         self._services: dict[str, Service] = {}
         self._nodes: dict[str, dict[str, None]] = {}
@@ -124,10 +125,21 @@ class Services:
             node_name=pod.node_name,
             phase=pod.phase,
             bind_phase=bindphase.classify(pod.annotations.get(keys.BIND_PHASE)),
-            unserved=any(
-                decision.unserved(pod.annotations.get(row.pod.to_allocate), row.keyword)
-                for row in self._consuming
-            ),
+            unserved=self._is_unserved(pod),
+        )
+
+    def _is_unserved(self, pod: pods.Pod) -> bool:
+        """Whether a plugin may yet be asked for devices of the pod.
+
+        The first of two plugins to finish says so and removes the lock while the other has not
+        been called. Where that one erases nothing, only a running pod tells that it was.
+        """
+        sharing = [row for row in self._sharing if pod.annotations.get(row.pod.recorded)]
+        if len(sharing) > 1 and not all(row.consumes for row in sharing):
+            return True
+        return any(
+            decision.unserved(pod.annotations.get(row.pod.to_allocate), row.keyword)
+            for row in self._consuming
         )
 
 

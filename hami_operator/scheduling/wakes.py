@@ -69,7 +69,12 @@ class Wakes:
         self.queue.wake(Wake(cause=hints.PodChange(old=old, new=after), words=freed), now)
 
     def _helps(self, event: Wake, item: queue.Item) -> bool:
-        """Devices are looked at by type, all else by the filters' own hints."""
+        """Devices are looked at by type, all else by the filters' own hints.
+
+        A pod that nobody rejected, since there was no node, is helped by anything.
+        """
+        if not item.plugins:
+            return True
         if allocator.PLUGIN in item.plugins and event.words & item.words:
             return True
         plugins = item.plugins - {allocator.PLUGIN}

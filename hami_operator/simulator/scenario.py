@@ -108,7 +108,6 @@ def _ask(
 
 _NVIDIA: Final = _ROWS.by_word["NVIDIA"].selection
 _NOTHING: Final[Limits] = {"cpu": "100m"}
-_INVALID: Final = errors.Reason.INVALID_REQUEST.word
 
 SHAPES: Final = (
     # Whole cards first: later ones find no card that is empty.
@@ -139,7 +138,7 @@ SHAPES: Final = (
     # Fractions.
     Shape(name="slice", copies=22, apps=(_ask("NVIDIA", memory=4000, cores=10),)),
     Shape(name="quarter", copies=8, apps=(_ask("NVIDIA", part=25, cores=20),)),
-    Shape(name="mlu", copies=16, apps=(_ask("MLU", memory=16, cores=8),)),
+    Shape(name="mlu", copies=16, apps=(_ask("MLU", memory=32, cores=8),)),
     Shape(name="hcu", copies=8, apps=(_ask("HCU", memory=12000, cores=20),)),
     Shape(name="dcu", copies=8, apps=(_ask("DCU", memory=6000, cores=30),)),
     Shape(name="mt", copies=8, apps=(_ask("Mthreads", memory=16, cores=2),)),
@@ -176,13 +175,13 @@ SHAPES: Final = (
         name="percent-150",
         apps=(_ask("NVIDIA", part=150),),
         want=Want.WAITS,
-        because=_INVALID,
+        because="nvidia.com/gpumem-percentage: '150'",
     ),
     Shape(
         name="beyond-32-bits",
         apps=(_ask("HCU", memory="3G"),),
         want=Want.WAITS,
-        because=_INVALID,
+        because="hygon.com/hcumem: '3G'",
     ),
     Shape(
         name="nine-cards",

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import datetime
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from hami_operator import errors
+from hami_operator import clock, errors, settings
 from hami_operator.cluster import pages, ports
 from hami_operator.cluster.kubernetes import admin
 from hami_operator.devices import registry
@@ -20,6 +21,7 @@ from hami_operator.simulator import audit, fleet, kubelet, mirror, scenario
 
 STEP_S: Final = 30.0
 """No step takes longer; on an idle machine each takes a few seconds."""
+AUDIT_S: Final = 0.25
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,17 +38,22 @@ class Check:
 
 
 class Sight:
-    """What the API server shows now: nodes, pods and events, by their names."""
+    """What the API server shows now: nodes, pods and events, by their names.
 
-    def __init__(self) -> None:
+    Args:
+        step_s: how long anything may take to come true.
+    """
+
+    def __init__(self, *, step_s: float = STEP_S) -> None:
+        self._step_s = step_s
         self.bell = asyncio.Event()
         self.nodes = mirror.Mirror(self.bell)
         self.pods = mirror.Mirror(self.bell)
         self.events = mirror.Mirror(self.bell)
 
-    async def until(self, holds: Callable[[], bool], *, timeout_s: float = STEP_S) -> bool:
+    async def until(self, holds: Callable[[], bool]) -> bool:
         """Wait until ``holds()``; whether it came true."""
-        return await mirror.until(holds, self.bell, timeout_s=timeout_s)
+        return await mirror.until(holds, self.bell, timeout_s=self._step_s)
 
 
 class Story:
@@ -56,8 +63,9 @@ class Story:
         client: creates and deletes pods.
         simulated: the fleet whose plugin is to die.
         sight: what the API server shows.
-        scheduler: name of the scheduler that is to place the pods.
+        chosen: the operator's settings: whose pods these are, when a plugin counts as dead.
         tell: takes a line for every step.
+        time: the clock.
     """
 
     def __init__(
@@ -66,23 +74,38 @@ class Story:
         simulated: fleet.Fleet,
         sight: Sight,
         *,
-        scheduler: str,
+        chosen: settings.Settings,
         tell: Callable[[str], None],
+        time: clock.Clock,
     ) -> None:
         self._client = client
         self._fleet = simulated
         self._sight = sight
-        self._scheduler = scheduler
+        self._scheduler = chosen.scheduler_name
+        # The value holds whole seconds.
+        self._patience = datetime.timedelta(seconds=chosen.device_timeout_s - 1)
         self._tell = tell
+        self._time = time
         self._refused: set[str] = set()
+        self._found: dict[str, None] = {}
 
     async def play(self) -> tuple[Check, ...]:
         """All steps; what was judged on the way and at the end."""
-        checks = [await self._settle()]
-        checks += await self._lose_plugin()
-        checks.append(await self._regain_plugin())
-        checks += await self._give_way()
+        async with asyncio.TaskGroup() as tasks:
+            watching = tasks.create_task(self._watch_over(), name="audit")
+            checks = [await self._settle()]
+            checks += await self._lose_plugin()
+            checks.append(await self._regain_plugin())
+            checks += await self._give_way()
+            watching.cancel()
         return (*checks, *await self._final())
+
+    async def _watch_over(self) -> None:
+        """Check again and again, so that what is wrong for a while only is not missed."""
+        while True:
+            for finding in audit.findings(self._sight.nodes.all(), self._sight.pods.all()):
+                self._found[finding] = None
+            await self._time.sleep(AUDIT_S)
 
     async def _settle(self) -> Check:
         self._tell(f"creating {len(list(scenario.of(scenario.Act.FIRST)))} pods")
@@ -114,13 +137,15 @@ class Story:
         node, word = scenario.MORTAL
         await self._fleet.die(node, word)
         self._tell(f"the {word} plugin of {node} has died")
-        await self._sight.until(lambda: self._question() != "")
-        question = self._question()
         told = await self._sight.until(lambda: self._is_told("DeviceTypeUnavailable"))
+        question = self._question()
         self._tell(f"{node}: {word} is unavailable; creating a pod for it, and one beside it")
         await self._create(scenario.Act.WHILE_DEAD)
         problems = [*await self._waits("needs-the-dead")]
         problems += [] if told else [f"no event on {node} says that {word} is unavailable"]
+        asked = handshake.requested_at(question)
+        if asked is None or self._time.wall() - asked < self._patience:
+            problems.append(f"unavailable before its time: {question!r}")
         if self._question() != question:
             problems.append(f"the question was asked again: {question!r}, {self._question()!r}")
         beside = dict(scenario.of(scenario.Act.WHILE_DEAD))
@@ -194,7 +219,8 @@ class Story:
                 name="every pod is where it belongs",
                 problems=tuple(self._problems(expected.items())),
             ),
-            Check(name="no card is over-booked", problems=tuple(audit.findings(nodes, pods))),
+            Check(name="no card was over-booked on the way", problems=tuple(self._found)),
+            Check(name="no card is over-booked now", problems=tuple(audit.findings(nodes, pods))),
             Check(name="no node lock is left", problems=tuple(audit.locks(nodes))),
             Check(
                 name="nothing is left on nodes and pods but the protocol",
@@ -245,4 +271,4 @@ def _annotations(found: ports.Raw) -> dict[str, str]:
 
 def _cause(error: errors.ApiError) -> str:
     """The first of the server's complaints; the same value is wrong in several places."""
-    return str(error).partition("is invalid: ")[2].partition(", spec.")[0] or str(error)
+    return str(error).partition("is invalid: ")[2].partition(", spec.")[0].lstrip("[")

@@ -182,11 +182,11 @@ async def test_a_dry_run_changes_nothing(api: Api, served: server.ApiServer) -> 
             id="a patch of what is not there",
         ),
         pytest.param("DELETE", f"{PODS}/p", {"data": b"{odd"}, (400, "parse error"), id="options"),
-        pytest.param("DELETE", f"{PODS}/p", {"json": []}, (400, "DeleteOptions"), id="a list"),
+        pytest.param("DELETE", f"{PODS}/p", {"json": []}, (400, "DeleteOptions"), id="list"),
         pytest.param(
             "POST", PODS, {"json": objects.pod(spec={"tolerations": 5})},
-            (500, "cannot handle this object"),
-            id="a type that nobody checked",
+            (400, "field Pod.spec.tolerations of type array"),
+            id="a wrong type",
         ),
     ],
 )  # fmt: skip

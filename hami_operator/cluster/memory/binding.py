@@ -64,11 +64,11 @@ def assign(
         raise refusals.conflict("pods/binding", name, f"pod {name} {why}")
     metadata = {
         **meta,
-        "annotations": {**(meta.get("annotations") or {}), **_texts(sent, "annotations")},
+        "annotations": {**(meta.get("annotations") or {}), **(sent.get("annotations") or {})},
     }
     status = _scheduled(pod.get("status") or {}, now)
     if minor >= LABELS_SINCE_MINOR:
-        labels = _texts(sent, "labels") | _topology(node)
+        labels = (sent.get("labels") or {}) | _topology(node)
         if labels:
             metadata["labels"] = {**(meta.get("labels") or {}), **labels}
         status.pop("nominatedNodeName", None)
@@ -101,10 +101,6 @@ def _obstacle(pod: Mapping[str, Any]) -> str:
     if spec.get("nodeName"):
         return f"is already assigned to node {refusals.quoted(spec['nodeName'])}"
     return "has non-empty .spec.schedulingGates" if spec.get("schedulingGates") else ""
-
-
-def _texts(sent: Mapping[str, Any], name: str) -> dict[str, str]:
-    return {key: value or "" for key, value in (sent.get(name) or {}).items()}
 
 
 def _topology(node: Mapping[str, Any] | None) -> dict[str, str]:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import orjson
 
-from hami_operator.cluster.memory import events, quantities, refusals, resources
+from hami_operator.cluster.memory import events, quantities, refusals, resources, shapes
 
 Object = dict[str, Any]
 
@@ -23,7 +23,6 @@ _MICRO_FIELDS: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
     "events": (("eventTime",), ("series", "lastObservedTime")),
 }
 _CONTAINER_LISTS: Final = ("initContainers", "containers", "ephemeralContainers")
-_JSON_NAMES: Final = {bool: "bool", int: "number", float: "number", str: "string", list: "array"}
 
 
 class Undecodable(ValueError):
@@ -62,6 +61,25 @@ def read(body: bytes | Mapping[str, Any], resource: resources.Resource) -> Objec
         raise refusals.undecodable(resource.kind, resource.api_version, str(error)) from error
 
 
+def message(body: bytes | Mapping[str, Any], kind: str) -> Object:
+    """A body that is no stored object: one of `shapes.MESSAGES`.
+
+    Raises:
+        refusals.Refused: 400, it is no JSON, no object, or of wrong types.
+    """
+    try:
+        sent = parse(body)
+        _check_shape(sent, shapes.MESSAGES[kind], kind)
+        if not isinstance(sent, dict):
+            raise Undecodable("it is no object")
+        for name in ("labels", "annotations"):
+            if (sent.get("metadata") or {}).get(name):
+                sent["metadata"][name] = texts(sent["metadata"][name], name)
+    except Undecodable as error:
+        raise refusals.undecodable(kind, "v1", str(error)) from error
+    return sent
+
+
 def _check_kind(obj: Object, resource: resources.Resource) -> None:
     kind = obj.pop("kind", None) or resource.kind
     api_version = obj.pop("apiVersion", None) or resource.api_version
@@ -91,7 +109,7 @@ def _without_nulls(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _without_nulls(item) for key, item in value.items() if item is not None}
     if isinstance(value, list):
-        return [_without_nulls(item) for item in value]
+        return [_without_nulls(item) for item in value if item is not None]
     return value
 
 
@@ -102,18 +120,15 @@ def texts(values: Any, name: str) -> dict[str, str]:
         Undecodable: it is no map, or holds something else.
     """
     if not isinstance(values, dict):
-        raise _mistyped(values, f"metadata.{name}", "map[string]string")
+        raise _mistyped(values, name, "map[string]string")
     for value in values.values():
         if value is not None and not isinstance(value, str):
-            raise _mistyped(value, f"metadata.{name}", "string")
+            raise _mistyped(value, name, "string")
     return {key: value or "" for key, value in values.items()}
 
 
-def _mistyped(value: Any, field: str, wanted: str) -> Undecodable:
-    found = _JSON_NAMES.get(type(value), "object")
-    return Undecodable(
-        f"json: cannot unmarshal {found} into Go struct field ObjectMeta.{field} of type {wanted}"
-    )
+def _mistyped(value: Any, name: str, wanted: str) -> Undecodable:
+    return Undecodable(shapes.mistyped(value, f"ObjectMeta.metadata.{name}", wanted))
 
 
 def normal(new: Object, old: Mapping[str, Any], resource: resources.Resource) -> Object:
@@ -124,23 +139,27 @@ def normal(new: Object, old: Mapping[str, Any], resource: resources.Resource) ->
     Raises:
         Undecodable: a field has the wrong type.
     """
-    if not isinstance(new.get("metadata", {}), dict):
-        raise _mistyped(new["metadata"], "metadata", "v1.ObjectMeta")
-    new.setdefault("metadata", {})
+    if new.get("metadata") is None:
+        new["metadata"] = {}
+    _check_shape(new["metadata"], shapes.METADATA, "ObjectMeta.metadata")
     _check_maps(new["metadata"], old.get("metadata") or {})
     if resource is resources.NEW_EVENTS:
         new = events.to_core(new)
+    changed = {name: value for name, value in new.items() if value is not old.get(name)}
+    shape = shapes.OBJECTS.get(resource.bucket, shapes.ANY_OBJECT)
+    _check_shape(changed, shape, resource.kind)
     for half in ("spec", "status"):
-        if new.get(half) is old.get(half):
-            continue
-        if not isinstance(new.get(half, {}), dict):
-            raise _mistyped(new[half], half, f"{resource.kind}{half.title()}")
         normalise = _NORMALISERS.get((resource.bucket, half))
-        if normalise and half in new:
+        if normalise and changed.get(half) is not None:
             new[half] = _quantities_read(normalise, new[half])
     for path in _MICRO_FIELDS.get(resource.bucket, ()):
         _check_micro_time(new, path)
     return new
+
+
+def _check_shape(value: Any, shape: shapes.Shape, field: str) -> None:
+    if why := shapes.fault(value, shape, field):
+        raise Undecodable(why)
 
 
 def _check_maps(new: Object, old: Mapping[str, Any]) -> None:
@@ -190,8 +209,6 @@ def _node_status(status: Object) -> Object:
 
 
 def _containers(containers: Any, name: str) -> list[Object]:
-    if not isinstance(containers, list) or not all(isinstance(one, dict) for one in containers):
-        raise _mistyped(containers, f"spec.{name}", "[]v1.Container")
     return [_container(one) for one in containers]
 
 

@@ -115,8 +115,6 @@ class Face:
             return await self._targeted(call, target, subject)
         except refusals.Refused as refused:
             return _refusal(refused)
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            return _refusal(refusals.internal(f"cannot handle this object: {error!r}"))
 
     def _subject(self, call: calls.Call) -> authorize.Subject:
         if call.path.startswith(authorize.PUBLIC) and routes.parse(call.path) is None:
@@ -316,12 +314,7 @@ def _selector(
 
 
 def _delete_options(call: calls.Call) -> dict[str, Any]:
-    try:
-        options = decoding.parse(call.body) if call.body else {}
-    except decoding.Undecodable as error:
-        raise refusals.bad_request(str(error)) from error
-    if not isinstance(options, dict):
-        raise refusals.bad_request("the body is no DeleteOptions")
+    options = decoding.message(call.body or b"{}", "DeleteOptions")
     if "gracePeriodSeconds" in call.parameters:
         options["gracePeriodSeconds"] = call.number("gracePeriodSeconds")
     return options

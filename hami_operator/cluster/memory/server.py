@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextlib
 import re
 import threading
 from collections.abc import Callable, Mapping
@@ -100,21 +101,26 @@ class ApiServer:
             target=self._run, args=(ready,), name="memory-api-server", daemon=True
         )
         self._thread.start()
-        ready.result(timeout=_START_LIMIT_S)
+        try:
+            ready.result(timeout=_START_LIMIT_S)
+        except BaseException:
+            self.stop()
+            raise
 
     def stop(self) -> None:
         """End all watches and connections, and the thread; may be called twice."""
         if self._thread is None:
             return
-        if self._loop is not None and self._stopping is not None:
-            self._loop.call_soon_threadsafe(self._stopping.set)
+        loop, stopping = self._loop, self._stopping
+        if loop is not None and stopping is not None:
+            with contextlib.suppress(RuntimeError):  # it has just ended by itself
+                loop.call_soon_threadsafe(stopping.set)
         self._thread.join(timeout=_STOP_LIMIT_S)
         self._thread = None
 
     def _run(self, ready: concurrent.futures.Future[None]) -> None:
         with asyncio.Runner() as runner:
             runner.run(self._serve(ready))
-        self._loop = self._stopping = None
 
     async def _serve(self, ready: concurrent.futures.Future[None]) -> None:
         self._loop = asyncio.get_running_loop()
@@ -134,6 +140,7 @@ class ApiServer:
         except OSError as error:
             ready.set_exception(error)
         finally:
+            self._loop = self._stopping = None
             self._face.watches.cut()
             await self._face.hooks.close()
             await runner.cleanup()

@@ -333,7 +333,7 @@ class Store:
 
     def bind(self, key: records.Key, body: Body) -> records.Record:
         """Give a pod to a node: POST ``pods/binding``."""
-        sent = _parsed(body)
+        sent = decoding.message(body, "Binding")
         binding.check(key[1], key[0], sent)
         record = self.get(resources.PODS, key)
         bound = binding.assign(
@@ -351,7 +351,7 @@ class Store:
 
     def evict(self, key: records.Key, body: Body) -> records.Record:
         """Delete a pod: POST ``pods/eviction``. Disruption budgets are not looked at."""
-        sent = _parsed(body)
+        sent = decoding.message(body, "Eviction")
         options = sent.get("deleteOptions") or {}
         status = {"conditions": [{**EVICTED, "lastTransitionTime": self._now_text()}]}
         self.patch(
@@ -393,16 +393,6 @@ class Store:
 
     def _now_text(self) -> str:
         return timestamp(self.now())
-
-
-def _parsed(body: Body) -> dict[str, Any]:
-    try:
-        sent = decoding.parse(body)
-    except decoding.Undecodable as error:
-        raise refusals.bad_request(str(error)) from error
-    if not isinstance(sent, dict):
-        raise refusals.bad_request("couldn't get version/kind; json parse error: not an object")
-    return sent
 
 
 def timestamp(moment: datetime.datetime) -> str:

@@ -36,8 +36,8 @@ MERGE_KEYS: Final[Mapping[str, tuple[str, ...]]] = {
 PRIMITIVE_SETS: Final = frozenset({"finalizers"})
 
 _DIRECTIVE: Final = "$patch"
-_ORDER: Final = "$setElementOrder/"
-_DELETE_FROM: Final = "$deleteFromPrimitiveList/"
+_ORDER: Final = "$setElementOrder"
+_DELETE_FROM: Final = "$deleteFromPrimitiveList"
 _RETAIN: Final = "$retainKeys"
 
 
@@ -107,31 +107,39 @@ def _merge_keyed(keys: tuple[str, ...], old: list[Any], patch: list[Any]) -> lis
     return [*added.values(), *merged.values()]
 
 
-def _key(entry: Mapping[str, Any], keys: tuple[str, ...]) -> Any:
+def _key(entry: Mapping[str, Any], keys: tuple[str, ...]) -> str | int:
     for key in keys:
-        if key in entry:
-            return entry[key]
+        if isinstance(entry.get(key), str | int):
+            found: str | int = entry[key]
+            return found
     names = " or ".join(keys)
     raise refusals.bad_request(f"map: {dict(entry)} does not contain declared merge key: {names}")
 
 
 def _apply_list_directives(merged: dict[str, Any], patch: Mapping[str, Any]) -> None:
     for key, value in patch.items():
-        if key.startswith(_DELETE_FROM):
-            name = key.removeprefix(_DELETE_FROM)
-            merged[name] = [entry for entry in merged.get(name) or [] if entry not in value]
-        elif key.startswith(_ORDER):
-            _order(merged, key.removeprefix(_ORDER), value)
+        directive, _, name = key.partition("/")
+        entries = merged.get(name)
+        if directive not in (_DELETE_FROM, _ORDER) or not isinstance(entries, list):
+            continue
+        if not isinstance(value, list):
+            raise refusals.bad_request(f"{key} must be a list")
+        if directive == _DELETE_FROM:
+            merged[name] = [entry for entry in entries if entry not in value]
+        else:
+            merged[name] = _ordered(entries, MERGE_KEYS.get(name), value)
 
 
-def _order(merged: dict[str, Any], name: str, wanted: list[Any]) -> None:
-    entries = merged.get(name)
-    if not isinstance(entries, list) or not entries:
-        return
-    keys = MERGE_KEYS.get(name)
-    if keys is None:
-        ranks = {entry: rank for rank, entry in enumerate(wanted)}
-        merged[name] = sorted(entries, key=lambda entry: ranks.get(entry, len(ranks)))
-        return
-    ranks = {_key(entry, keys): rank for rank, entry in enumerate(wanted)}
-    merged[name] = sorted(entries, key=lambda entry: ranks.get(_key(entry, keys), len(ranks)))
+def _ordered(entries: list[Any], keys: tuple[str, ...] | None, wanted: list[Any]) -> list[Any]:
+    """The entries in the wanted order; what it does not name comes last, as it was."""
+
+    def identity(entry: Any) -> object:
+        return _key(entry, keys) if keys and isinstance(entry, Mapping) else entry
+
+    order = [identity(entry) for entry in wanted]
+
+    def rank(entry: Any) -> int:
+        known = identity(entry)
+        return order.index(known) if known in order else len(order)
+
+    return sorted(entries, key=rank)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import collections
 import dataclasses
+import math
 
 from aiohttp import web
 
@@ -129,7 +130,7 @@ class Watches:
     ) -> None:
         loop = asyncio.get_running_loop()
         end = loop.time() + watch.timeout_s if watch.timeout_s else None
-        bookmark_due = loop.time() + self.bookmark_interval_s
+        marked = loop.time()
         await self._send_initial(watch, response)
         while not watch.cut and request.transport is not None:
             watch.wake.clear()
@@ -138,11 +139,11 @@ class Watches:
             if end is not None and loop.time() >= end:
                 await self._send_bookmark(watch, response)
                 return
-            if loop.time() >= bookmark_due:
-                bookmark_due += self.bookmark_interval_s
+            if loop.time() >= marked + self.bookmark_interval_s:
+                marked = loop.time()
                 await self._send_bookmark(watch, response)
-            pause = min(_POLL_S, bookmark_due - loop.time(), *([end - loop.time()] if end else []))
-            await _woken(watch.wake, max(pause, 0.0))
+            due = min(end or math.inf, marked + self.bookmark_interval_s)
+            await _woken(watch.wake, max(0.0, min(_POLL_S, due - loop.time())))
 
     async def _send_initial(self, watch: Watch, response: web.StreamResponse) -> None:
         added = [records.WatchEvent("ADDED", record) for record in watch.initial or ()]

@@ -48,6 +48,7 @@ class Webhooks:
         """Close the connections to the webhooks."""
         if self._session is not None:
             await self._session.close()
+            self._session = None
 
     async def admit(self, target: routes.Target, body: bytes, user: str) -> bytes:
         """The object as the webhooks leave it; the body itself if none is interested.

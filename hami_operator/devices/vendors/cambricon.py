@@ -15,15 +15,14 @@ _PROFILE: Final = "CAMBRICON_DSMLU_PROFILE"
 _SHAPE: Final = capacity.Shape(
     infix="cambricon-mlu",
     model="MLU",
-    cores="cambricon.com/mlu.smlu.vcore",
-    memory="cambricon.com/mlu.smlu.vmemory",
-    cores_per_card=100,
-    memory_unit_mib=_MEMORY_UNIT_MIB,
+    units=100,
+    count=100,
 )
 
 
-def _devices(node: vendor.NodeFacts) -> vendor.Found | None:
-    return capacity.found(node, _SHAPE)
+def _devices(row: vendor.Vendor, node: vendor.NodeFacts) -> vendor.Found | None:
+    names, unit_mib = row.resources, row.memory_unit_mib
+    return capacity.found(node, names.cores, _SHAPE, memory=names.memory, unit_mib=unit_mib)
 
 
 def _accounts_no_cores(card: register.Card) -> bool:
@@ -75,8 +74,9 @@ MLU: Final = vendor.Vendor(
         skip_uuid=("cambricon.com/nouse-gpuuuid",),
     ),
     memory_unit_mib=_MEMORY_UNIT_MIB,
-    counted_by_kubelet=(_SHAPE.cores, _SHAPE.memory),
+    counted_by_kubelet=("cores", "memory"),
     default_cores=100,
+    file=vendor.Section(path=("cambricon",)),
     lock="cambricon.com/dsmlu.lock",
     checks=vendor.SHARING | {vendor.Check.TYPE},
     hooks=vendor.Hooks(

@@ -7,6 +7,8 @@ from typing import Final
 from hami_operator.devices import vendor
 from hami_operator.protocol import keys
 
+_FILE: Final = vendor.Section(path=("hygon",))
+
 
 def _row(keyword: str) -> vendor.Vendor:
     name = keyword.lower()
@@ -32,6 +34,7 @@ def _row(keyword: str) -> vendor.Vendor:
             skip_uuid=("hygon.com/nouse-gpuuuid",),
         ),
         default_cores=100,
+        file=_FILE,
         lock=keys.NODE_LOCK,
         checks=vendor.SHARING | {vendor.Check.TYPE},
     )

@@ -21,15 +21,17 @@ _NUMBER: Final = "mthreads.com/request-gpu-num"
 _SHAPE: Final = capacity.Shape(
     infix="mthreads",
     model="Mthreads",
-    cores="mthreads.com/sgpu-core",
-    memory="mthreads.com/sgpu-memory",
-    cores_per_card=_CARD_CORES,
-    memory_unit_mib=_MEMORY_UNIT_MIB,
+    units=_CARD_CORES,
+    cores=_CARD_CORES,
+    count=100,
 )
 
 
-def _devices(node: vendor.NodeFacts) -> vendor.Found | None:
-    return capacity.found(node, _SHAPE)
+def _devices(row: vendor.Vendor, node: vendor.NodeFacts) -> vendor.Found | None:
+    memory = row.resources.memory
+    return capacity.found(
+        node, row.resources.cores, _SHAPE, memory=memory, unit_mib=_MEMORY_UNIT_MIB
+    )
 
 
 def _request(
@@ -116,7 +118,8 @@ MTHREADS: Final = vendor.Vendor(
         use_uuid=("mthreads.ai/use-gpuuuid",), skip_uuid=("mthreads.ai/nouse-gpuuuid",)
     ),
     memory_unit_mib=_MEMORY_UNIT_MIB,
-    counted_by_kubelet=(_SHAPE.cores, _SHAPE.memory),
+    counted_by_kubelet=("cores", "memory"),
+    file=vendor.Section(path=("mthreads",)),
     hooks=vendor.Hooks(
         devices=_devices,
         request=_request,

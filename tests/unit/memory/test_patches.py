@@ -236,6 +236,12 @@ CONDITIONS = [{"type": "A", "status": "True", "reason": "r"}, {"type": "B", "sta
             id="an order of texts",
         ),
         pytest.param(
+            {"containers": [{"name": "c"}, {"name": "a"}]},
+            {"$setElementOrder/containers": [{"name": "a"}]},
+            {"containers": [{"name": "a"}, {"name": "c"}]},
+            id="an order that does not name all",
+        ),
+        pytest.param(
             {"conditions": "odd"},
             {"conditions": [{"type": "A"}]},
             {"conditions": [{"type": "A"}]},
@@ -257,6 +263,16 @@ def test_strategic(target: dict, patch: dict, want: dict) -> None:
             {"conditions": [{"status": "True"}]},
             "does not contain declared merge key: type",
             id="an entry without its key",
+        ),
+        pytest.param(
+            {"conditions": [{"type": {}}]},
+            "does not contain declared merge key: type",
+            id="a key that is no text",
+        ),
+        pytest.param(
+            {"$setElementOrder/conditions": 1},
+            "$setElementOrder/conditions must be a list",
+            id="an order that is no list",
         ),
     ],
 )

@@ -100,7 +100,10 @@ def test_a_pod_without_labels_gets_none(memory: store.Store) -> None:
     ("body", "want"),
     [
         pytest.param(b"odd", (400, "json parse error"), id="no JSON"),
-        pytest.param(b"1", (400, "not an object"), id="no object"),
+        pytest.param(
+            b"1", (400, "cannot unmarshal number into Go struct field Binding"), id="no object"
+        ),
+        pytest.param(b"null", (400, "it is no object"), id="null"),
         pytest.param(
             objects.binding("q"),
             (400, "name in URL does not match name in Binding object"),

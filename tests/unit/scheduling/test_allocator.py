@@ -420,6 +420,7 @@ def test_charges_follow_the_row() -> None:
     """What the next container sees is what the ledger would count."""
     row = REGISTRY.by_word["NVIDIA"]
     pick = decision.Pick(id="GPU-1", memory_mib=20000, cores=0)
-    assert account.charge(row, usage.UNUSED, pick) == usage.Usage(1, 20000, 0)
+    card = usage.CardUsage(register.Card(id="GPU-1"))
+    assert account.charge(row, card, pick).usage == usage.Usage(1, 20000, 0)
     second = allocate(BOTH, view(taken={"GPU-0": usage.Usage(1, 13000, 0)}))
     assert ids(second) == [["2/2 CardInsufficientMemory"]]

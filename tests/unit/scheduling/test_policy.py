@@ -118,7 +118,7 @@ def test_weights_are_read(text: str | None, want: tuple[int, int, int]) -> None:
         ("slot=1,core=1.5,memory=3", '"core" weight must be an integer'),
         ("slot=1,core=,memory=3", '"core" weight must be an integer'),
         ("slot=1,core=2147483648,memory=3", '"core" weight must be an integer'),
-        ("slot=1,core=١,memory=3", '"core" weight must be an integer'),
+        ("slot=1,core=\u0661,memory=3", '"core" weight must be an integer'),
         ("slot=1,core=-1,memory=3", '"core" weight must not be negative'),
         ("slot=1,core=1,disk=3", 'unknown weight "disk"'),
         ("slot=0,core=0,memory=0", "at least one weight must be positive"),

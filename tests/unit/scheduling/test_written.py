@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+from collections.abc import Mapping
 
 import pytest
 
@@ -38,7 +39,7 @@ CORE = {
 def write(
     pod: builders.PodBuilder,
     *,
-    slots: dict[str, decision.Slots] | None = None,
+    slots: Mapping[str, decision.Slots] | None = None,
     node: str = "n1",
     rows: registry.Registry = REGISTRY,
 ) -> written.Decision | written.Unwritable:
