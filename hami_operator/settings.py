@@ -45,6 +45,15 @@ class Settings:
         drain_timeout_s: how long a stopping process waits for binds in flight.
         resync_interval_s: pause between two comparisons of all nodes with the API server.
         node_source: ``kopf`` or ``reflector``: who watches Nodes and pending pods.
+        webhook_bind: ``host:port`` of the admission webhook.
+        cert_file: its certificate; without it and its key there is no webhook.
+        key_file: the certificate's key.
+        force_overwrite_default_scheduler: pods of the default scheduler that ask for devices
+            become ours.
+        admission_strict: forged keys are refused instead of removed, and so is a switched-off
+            limiter.
+        admission_excluded_namespaces: pods there are let in as they are.
+        admission_unlimited_namespaces: pods there may switch the limiter off, strict or not.
         vendors: overrides per vendor word, read by the vendor registry.
     """
 
@@ -69,6 +78,13 @@ class Settings:
     drain_timeout_s: float = 8.0
     resync_interval_s: float = 300.0
     node_source: str = "kopf"
+    webhook_bind: str = "0.0.0.0:8443"
+    cert_file: str = ""
+    key_file: str = ""
+    force_overwrite_default_scheduler: bool = True
+    admission_strict: bool = False
+    admission_excluded_namespaces: tuple[str, ...] = ()
+    admission_unlimited_namespaces: tuple[str, ...] = ()
     vendors: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
 
 
@@ -132,6 +148,21 @@ def _name(value: object, field: str) -> str:
     return value
 
 
+def _names(value: object, field: str) -> tuple[str, ...]:
+    """A list of names, or a comma list in one text."""
+    listed = value.split(",") if isinstance(value, str) else value
+    if not isinstance(listed, list | tuple):
+        raise errors.SettingsError(field, f"{value!r} is not a list of names")
+    trimmed = (one.strip() if isinstance(one, str) else one for one in listed)
+    return tuple(_name(one, field) for one in trimmed if one != "")
+
+
+def _file(value: object, field: str) -> str:
+    if not isinstance(value, str):
+        raise errors.SettingsError(field, f"{value!r} is not the path of a file")
+    return value
+
+
 def _address(value: object, field: str) -> str:
     host, _, port = str(value).rpartition(":")
     if not re.fullmatch(r"\d{1,5}", port, re.ASCII) or int(port) > 65535:
@@ -176,8 +207,17 @@ _READERS: Final[Mapping[str, tuple[str, Callable[[object, str], Any]]]] = {
     "drain_timeout": ("drain_timeout_s", _duration),
     "resync_interval": ("resync_interval_s", _duration),
     "node_source": ("node_source", _choice("kopf", "reflector")),
+    "webhook_bind": ("webhook_bind", _address),
+    "cert_file": ("cert_file", _file),
+    "key_file": ("key_file", _file),
+    "force_overwrite_default_scheduler": ("force_overwrite_default_scheduler", _boolean),
+    "admission.strict": ("admission_strict", _boolean),
+    "admission.excluded_namespaces": ("admission_excluded_namespaces", _names),
+    "admission.unlimited_namespaces": ("admission_unlimited_namespaces", _names),
     "vendors": ("vendors", _vendors),
 }
+
+_SECTIONS: Final = frozenset(key.split(".")[0] for key in _READERS if "." in key)
 
 KEYS: Final = tuple(_READERS)
 """Every key of the configuration file, dots for nesting."""
@@ -205,8 +245,8 @@ def load(*sources: Mapping[str, object]) -> Settings:
 def _flatten(source: Mapping[str, object]) -> dict[str, object]:
     flat: dict[str, object] = {}
     for key, value in source.items():
-        if key == "compat" and isinstance(value, Mapping):
-            flat.update({f"compat.{inner}": item for inner, item in value.items()})
+        if key in _SECTIONS and isinstance(value, Mapping):
+            flat.update({f"{key}.{inner}": item for inner, item in value.items()})
         else:
             flat[str(key)] = value
     return flat

@@ -16,6 +16,7 @@ COMMANDS: Final = {
     "demo": "show the main job on a simulated fleet; needs no cluster",
     "simulate": "run simulated device plugins against a cluster",
     "devices": "list cards with usage, health and owners",
+    "webhook-certs": "make the certificate of the admission webhook, and keep it",
     "decide": "decide one pod per line, offline: nodes and pods in, decision out",
 }
 
@@ -56,7 +57,7 @@ def _dispatch(arguments: list[str]) -> int:
     if name not in COMMANDS:
         top.parse_args(arguments)  # prints help, the version, or what is wrong, and exits
         return 2
-    module = importlib.import_module(f"hami_operator.cli.{name}")
+    module = importlib.import_module(f"hami_operator.cli.{name.replace('-', '_')}")
     words = COMMANDS[name]
     command = argparse.ArgumentParser(
         prog=f"hami-operator {name}", description=words[0].upper() + words[1:] + "."

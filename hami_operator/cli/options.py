@@ -47,6 +47,9 @@ OPTIONS: Final = (
         help="a device type that was silent for so long is unavailable on its node",
     ),
     Option(key="http_bind", metavar="HOST:PORT", help="serve health and metrics here"),
+    Option(key="webhook_bind", metavar="HOST:PORT", help="serve the admission webhook here"),
+    Option(key="cert_file", metavar="FILE", help="the webhook's certificate; none: no webhook"),
+    Option(key="key_file", metavar="FILE", help="the certificate's key"),
     Option(key="log_format", metavar="json|console", help="one JSON object a line, or text"),
     Option(key="namespace", metavar="NAME", help="namespace of the Lease that elects the leader"),
     Option(
@@ -69,6 +72,12 @@ OPTIONS: Final = (
     ),
 )
 
+SWITCHES: Final = {
+    "leader_elect": "elect one leader among replicas",
+    "force_overwrite_default_scheduler": "take pods with devices from the default scheduler",
+}
+"""Settings that are on or off, with what ``--help`` says of them."""
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the flags of all settings; each has an environment variable of the same meaning."""
@@ -81,12 +90,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
             metavar=option.metavar,
             help=f"{option.help} (default {default}; env {option.variable})",
         )
-    parser.add_argument(
-        "--leader-elect",
-        action=argparse.BooleanOptionalAction,
-        default=None,
-        help=f"elect one leader among replicas (default true; env {PREFIX}LEADER_ELECT)",
-    )
+    for key, words in SWITCHES.items():
+        parser.add_argument(
+            f"--{key.replace('_', '-')}",
+            action=argparse.BooleanOptionalAction,
+            default=None,
+            help=f"{words} (default true; env {PREFIX}{key.upper()})",
+        )
 
 
 def _default(defaults: settings.Settings, key: str) -> str:
@@ -101,7 +111,7 @@ def load(args: argparse.Namespace, environ: Mapping[str, str]) -> settings.Setti
         errors.SettingsError: a value that cannot be used; the message names its source.
     """
     path = args.config or environ.get(f"{PREFIX}CONFIG")
-    keys = [*(option.key for option in OPTIONS), "leader_elect"]
+    keys = [*(option.key for option in OPTIONS), *SWITCHES]
     variables = {key: environ[PREFIX + key.upper()] for key in keys if _is_set(environ, key)}
     if "POD_NAMESPACE" in environ:
         variables.setdefault("namespace", environ["POD_NAMESPACE"])

@@ -6,8 +6,9 @@ import dataclasses
 import random
 from typing import Final
 
-from hami_operator import clock
+from hami_operator import clock, errors
 from hami_operator import settings as all_settings
+from hami_operator.admission import rules as admission
 from hami_operator.cli import gauges
 from hami_operator.cluster import kubernetes, ports
 from hami_operator.devices import registry as registries
@@ -30,8 +31,8 @@ from hami_operator.runtime import (
     supervisor,
     ticker,
 )
-from hami_operator.scheduling import effects, serving, world
-from hami_operator.server import app, health, metrics
+from hami_operator.scheduling import effects, policy, serving, world
+from hami_operator.server import app, health, metrics, tls, webhook
 
 EVENT_WRITERS: Final = 4
 """Events are written side by side, so that a burst of pods does not pile them up."""
@@ -67,6 +68,7 @@ class Wiring:
         leadership: the election.
         intake: the doors for events.
         server: health and metrics.
+        webhook: admission; None where no certificate is configured.
         state: what the scheduler knows.
     """
 
@@ -99,27 +101,30 @@ class Wiring:
         self._pods = self._reflector(ports.PODS, self.intake.pods, ports.LIVE_PODS)
         self._nodes = self._reflector(ports.NODES, self.intake.nodes, ports.EVERYTHING)
         self._resync = self._build_resync()
+        self.webhook = self._build_webhook()
         self.server = self._build_server()
 
     # ---- life
 
     def start(self) -> None:
         """Start every task; to be called before kopf, which cancels what it finds later."""
-        spawn = self.supervisor.spawn
-        spawn("leader", self.leadership.run(), group=supervisor.Group.STANDING)
-        spawn("pods", self._pods.run(), group=supervisor.Group.STANDING)
+        spawn, standing = self.supervisor.spawn, supervisor.Group.STANDING
+        spawn("leader", self.leadership.run(), group=standing)
+        spawn("pods", self._pods.run(), group=standing)
         if self._by_kopf:
             spawn("nodes", self._resync.run())
         else:
-            spawn("nodes", self._nodes.run(), group=supervisor.Group.STANDING)
+            spawn("nodes", self._nodes.run(), group=standing)
         spawn("scheduler", self._build_scheduler().run())
         spawn("handshaker", self._build_handshaker().run())
         spawn("ticker", self._build_ticker().run())
         for number in range(EVENT_WRITERS):
-            spawn(f"events {number}", self._events.work())
+            spawn(f"events {number}", self._events.work(), group=standing)
         for number in range(CONDITION_WRITERS):
-            spawn(f"conditions {number}", self._conditions.work())
-        spawn("labels", self._labels.work())
+            spawn(f"conditions {number}", self._conditions.work(), group=standing)
+        spawn("labels", self._labels.work(), group=standing)
+        if self.webhook is not None:
+            spawn("webhook", self.webhook.run(), group=standing)
 
     async def drain(self) -> None:
         """Take nothing new, let binds end or be undone, write what is due; bounded."""
@@ -130,6 +135,8 @@ class Wiring:
         for outbox in (self._labels, self._conditions, self._events):
             left_s = began_s + limit_s - self._given.time.monotonic()
             await outbox.drain(max(0.1, left_s / 2))
+        if self.webhook is not None:
+            await self.webhook.stop()
         await self.server.stop()
 
     async def close(self) -> None:
@@ -266,14 +273,61 @@ class Wiring:
             time=self._given.time,
         )
 
+    def _build_webhook(self) -> webhook.Endpoint | None:
+        settings = self._given.settings
+        if not settings.cert_file and not settings.key_file:
+            return None
+        if not settings.cert_file or not settings.key_file:
+            missing = "key_file" if settings.cert_file else "cert_file"
+            raise errors.SettingsError(missing, "a certificate needs its key, and the key it")
+        served = webhook.routes(admission_rules(self._registry, settings), metrics=self.metrics)
+        return webhook.Endpoint(
+            settings.webhook_bind,
+            tls.Certificate(settings.cert_file, settings.key_file),
+            served,
+            time=self._given.time,
+        )
+
     def _build_server(self) -> app.Server:
         readiness = health.Readiness()
         readiness.require("pods are not listed yet", lambda: self._pods.synced)
         nodes = self._resync if self._by_kopf else self._nodes
         readiness.require("nodes are not listed yet", lambda: nodes.synced)
+        if self.webhook is not None:
+            endpoint = self.webhook
+            readiness.require("the webhook has no certificate yet", lambda: endpoint.ready)
         gauges.connect(self.metrics, self.state, time=self._given.time, pods=self._pods)
         routes = [*health.routes(readiness), *self.metrics.routes()]
         return app.Server(self._given.settings.http_bind, routes)
+
+
+def admission_rules(
+    registry: registries.Registry,
+    settings: all_settings.Settings,
+    *,
+    limits: admission.Limits | None = None,
+) -> admission.Rules:
+    """What admission goes by, under these settings.
+
+    Args:
+        registry: the device types.
+        settings: validated.
+        limits: the ResourceQuotas; without them only the fit looks at quotas.
+    """
+    return admission.build(
+        registry,
+        scheduler_name=settings.scheduler_name,
+        overwrite_default=settings.force_overwrite_default_scheduler,
+        strict=settings.admission_strict,
+        excluded=settings.admission_excluded_namespaces,
+        unlimited=settings.admission_unlimited_namespaces,
+        preferences=lambda annotations: policy.read(
+            annotations,
+            node_setting=settings.node_scheduler_policy,
+            card_setting=settings.gpu_scheduler_policy,
+        ),
+        limits=limits,
+    )
 
 
 def _leadership(given: Given, measured: metrics.Metrics) -> leader.Leadership:

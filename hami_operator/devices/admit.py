@@ -34,6 +34,18 @@ class Container:
         asked = {**self.requests, resource: value} if resource in self.requests else self.requests
         return dataclasses.replace(self, limits=limits, requests=asked)
 
+    def with_amount(self, resource: str, value: str) -> Container:
+        """The container with a limit and the same request."""
+        return dataclasses.replace(
+            self,
+            limits={**self.limits, resource: value},
+            requests={**self.requests, resource: value},
+        )
+
+    def has_env(self, name: str) -> bool:
+        """Whether an entry of that name is there."""
+        return any(entry.get("name") == name for entry in self.env)
+
     def with_env(self, name: str, value: str) -> Container:
         """The container with exactly one entry of that name: replaced, else appended."""
         entry = {"name": name, "value": value}
@@ -99,6 +111,18 @@ def asked(row: vendor.Vendor, container: Container) -> request.Asked:
         requests=container.requests,
         read_requests=row.read_requests,
     )
+
+
+def limited(row: vendor.Vendor, container: Container) -> request.Asked:
+    """The container's limits alone."""
+    return request.Asked(limits=container.limits, requests={})
+
+
+def denied(container: Container, resource: str, why: str) -> Denied:
+    """A refusal of what the container asks of a resource, for what its value is."""
+    value = container.limits.get(resource, container.requests.get(resource))
+    problem = request.Invalid(resource=resource, value=str(value), why=why)
+    return Denied(container=container.name, problem=problem)
 
 
 def read(row: vendor.Vendor, container: Container) -> request.Request | request.Invalid | None:

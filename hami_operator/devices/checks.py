@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from hami_operator import errors
 from hami_operator.devices import vendor
+from hami_operator.protocol import decision
 
 if TYPE_CHECKING:
     from hami_operator.devices import fit, usage
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
 Reason = errors.Reason
 
 
-def _health(walk: fit.Walk, card: register.Card, used: usage.Usage) -> Reason | None:
+def health(walk: fit.Walk, card: register.Card, used: usage.Usage) -> Reason | None:
+    """F1; rows that say it in another word build on it."""
     return None if card.healthy else Reason.CARD_NOT_HEALTHY
 
 
@@ -34,7 +36,7 @@ def by_type(walk: fit.Walk, card: register.Card, used: usage.Usage) -> Reason | 
 
 def _numa(walk: fit.Walk, card: register.Card, used: usage.Usage) -> Reason | None:
     """Refuses nothing: on another NUMA node the picks so far are given back."""
-    if card.numa != walk.numa:
+    if card.numa != walk.numa and not walk.collects:
         walk.numa = card.numa
         if walk.picks:
             walk.refuse(Reason.NUMA_NOT_FIT, len(walk.picks))
@@ -42,7 +44,8 @@ def _numa(walk: fit.Walk, card: register.Card, used: usage.Usage) -> Reason | No
     return None
 
 
-def _uuid(walk: fit.Walk, card: register.Card, used: usage.Usage) -> Reason | None:
+def by_id(walk: fit.Walk, card: register.Card, used: usage.Usage) -> Reason | None:
+    """F5; rows that judge whole sets of cards ask it for each."""
     return None if walk.chosen.allows_id(card) else Reason.CARD_UUID_MISMATCH
 
 
@@ -50,13 +53,32 @@ def _slots(walk: fit.Walk, card: register.Card, used: usage.Usage) -> Reason | N
     return None if card.count > used.used else Reason.CARD_SLOTS_EXHAUSTED
 
 
-def _mutex(walk: fit.Walk, card: register.Card, used: usage.Usage) -> Reason | None:
+def mutex(walk: fit.Walk, card: register.Card, used: usage.Usage) -> Reason | None:
+    """F7 under such a policy; rows that share no card at all ask it always."""
     return Reason.EXCLUSIVE_CONFLICT if used.used else None
 
 
-def _quota(walk: fit.Walk, card: register.Card, used: usage.Usage) -> Reason | None:
+def quota(walk: fit.Walk, card: register.Card, used: usage.Usage) -> Reason | None:
+    """F9; rows whose quota counts in other units build on it."""
+    return quota_of(walk, card, walk.memory_mib, walk.cores)
+
+
+def quota_of(walk: fit.Walk, card: register.Card, memory_mib: int, cores: int) -> Reason | None:
+    """F9 for the given amounts of a card, in the units of quota limits."""
     fits = walk.context.quota_fits
-    if fits is None or fits(walk.picks, walk.memory_mib, walk.cores, card.id):
+    beside = walk.picks[: walk.request.count - 1] if walk.collects else walk.picks
+    if fits is None or fits(beside, memory_mib, cores, card.id):
+        return None
+    return Reason.QUOTA_NOT_FIT
+
+
+def quota_for_all(
+    walk: fit.Walk, card: register.Card, memory_mib: int, cores: int, number: int
+) -> Reason | None:
+    """F9 for rows that choose ``number`` such cards at once: whether all of them have room."""
+    fits = walk.context.quota_fits
+    one = decision.Pick(id=card.id, memory_mib=memory_mib, cores=cores)
+    if fits is None or fits([one] * (number - 1), memory_mib, cores, card.id):
         return None
     return Reason.QUOTA_NOT_FIT
 
@@ -74,7 +96,8 @@ def cores(walk: fit.Walk, card: register.Card, used: usage.Usage) -> Reason | No
     return None if card.cores - used.cores >= walk.cores else Reason.CARD_INSUFFICIENT_CORES
 
 
-def _exclusive(walk: fit.Walk, card: register.Card, used: usage.Usage) -> Reason | None:
+def exclusive(walk: fit.Walk, card: register.Card, used: usage.Usage) -> Reason | None:
+    """F12; rows with a rule of their own for cores build on it."""
     whole = walk.cores == 100 and card.cores == 100
     return Reason.EXCLUSIVE_CONFLICT if whole and used.used else None
 
@@ -87,17 +110,17 @@ def exhausted(walk: fit.Walk, card: register.Card, used: usage.Usage) -> Reason 
 
 
 TABLE: Final[Mapping[vendor.Check, vendor.CheckFunction]] = {
-    vendor.Check.HEALTH: _health,
+    vendor.Check.HEALTH: health,
     vendor.Check.CORDON: _cordon,
     vendor.Check.TYPE: by_type,
     vendor.Check.NUMA: _numa,
-    vendor.Check.UUID: _uuid,
+    vendor.Check.UUID: by_id,
     vendor.Check.SLOTS: _slots,
-    vendor.Check.MUTEX: _mutex,
-    vendor.Check.QUOTA: _quota,
+    vendor.Check.MUTEX: mutex,
+    vendor.Check.QUOTA: quota,
     vendor.Check.MEMORY: _memory,
     vendor.Check.CORES: cores,
-    vendor.Check.EXCLUSIVE: _exclusive,
+    vendor.Check.EXCLUSIVE: exclusive,
     vendor.Check.EXHAUSTED: exhausted,
 }
 """All but the clamp, which is applied once before the walk."""
@@ -117,7 +140,7 @@ def plan(
     """The functions that a card of this row meets, in order.
 
     Engine checks that cannot refuse anything under the given demands are left out; a row's own
-    replacements always stay, since only they know what they look at.
+    replacements stay, since only they know what they look at. Without a quota nothing asks.
     """
     idle = {
         check
@@ -131,10 +154,11 @@ def plan(
         }.items()
         if not active
     }
+    own = row.hooks.checks.keys() - (set() if quota else {vendor.Check.QUOTA})
     steps = [
         _step(row, check)
         for check in TABLE
-        if check in row.checks and (check not in idle or check in row.hooks.checks)
+        if check in row.checks and (check not in idle or check in own)
     ]
     return (*steps, row.hooks.rule) if row.hooks.rule else tuple(steps)
 

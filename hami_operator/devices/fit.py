@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from hami_operator import errors
-from hami_operator.devices import checks, request, selection, usage, vendor
+from hami_operator.devices import account, checks, request, selection, usage, vendor
 from hami_operator.protocol import decision, keys, register
 
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
@@ -71,7 +71,10 @@ class NoFit:
 
 @dataclasses.dataclass(slots=True)
 class Walk:
-    """State of one walk; hooks and checks read it, only the engine writes it.
+    """State of one walk; hooks and checks read it, the engine writes it.
+
+    A row's rule comes last and may still say what the card gives: memory, cores and, always,
+    custom.
 
     Attributes:
         row: the backend.
@@ -84,6 +87,8 @@ class Walk:
         cores: cores that the card at hand would give.
         custom: extra facts that its pick would carry.
         picks: cards picked so far, in order.
+        collects: all fitting cards are picked, to choose among them afterwards.
+        facts: what the row's hook has prepared for the walk.
         numa: NUMA node of the picks under NUMA binding, None before the first.
         refusals: how many cards each reason refused.
     """
@@ -98,6 +103,8 @@ class Walk:
     cores: int
     custom: Mapping[str, Any]
     picks: list[decision.Pick]
+    collects: bool
+    facts: Mapping[str, Any]
     numa: int | None
     refusals: dict[errors.Reason, int]
 
@@ -127,20 +134,50 @@ def fit(
         context: what surrounds the request.
     """
     walk = _start(row, wanted, candidates, context)
-    answer = row.hooks.before(walk) if row.hooks.before else None
+    hooks = row.hooks
+    if wanted.count > len(candidates) and not (hooks.enough and hooks.enough(walk)):
+        return insufficient(walk)
+    if hooks.prepare:
+        walk.facts = hooks.prepare(walk)
+    answer = hooks.before(walk) if hooks.before else None
     if answer is not None:
         return answer
-    if wanted.count > len(candidates) and not (row.hooks.enough and row.hooks.enough(walk)):
-        return NoFit(counts=_INSUFFICIENT, candidates=len(candidates))
-    collect = row.hooks.collect is not None and row.hooks.collect(walk)
-    if _go(walk, None if collect else wanted.count):
+    walk.collects = hooks.collect is not None and hooks.collect(walk)
+    if _go(walk, None if walk.collects else wanted.count):
         return Fit(picks=tuple(walk.picks))
-    if collect and row.hooks.choose:
-        return row.hooks.choose(walk)
+    if walk.collects and hooks.choose:
+        return _in_quota(walk, hooks.choose(walk))
     return too_few(walk)
 
 
+def insufficient(walk: Walk) -> NoFit:
+    """The answer where more devices are wanted than the node has of the type at all."""
+    return NoFit(counts=_INSUFFICIENT, candidates=len(walk.candidates))
+
+
 _INSUFFICIENT: Final = ((errors.Reason.NODE_INSUFFICIENT_DEVICE, 1),)
+
+
+def _in_quota(walk: Walk, answer: Fit | NoFit) -> Fit | NoFit:
+    """The answer, unless the chosen cards together are more than the namespace may have.
+
+    While cards are collected each is judged by itself, beside as many others as are wanted.
+    """
+    fits = walk.context.quota_fits
+    if fits is None or isinstance(answer, NoFit):
+        return answer
+    *others, last = (account.metered(walk.row, pick) for pick in answer.picks)
+    if fits(others, last.memory_mib, last.cores, last.id):
+        return answer
+    walk.refuse(errors.Reason.QUOTA_NOT_FIT, len(answer.picks))
+    return walk.no_fit()
+
+
+def obvious(walk: Walk) -> Fit | NoFit | None:
+    """The answer where as many cards as wanted were collected, or fewer; None for more."""
+    if len(walk.picks) < walk.request.count:
+        return too_few(walk)
+    return Fit(picks=tuple(walk.picks)) if len(walk.picks) == walk.request.count else None
 
 
 def too_few(walk: Walk) -> NoFit:
@@ -167,6 +204,8 @@ def _start(
         cores=clamped_cores(row, wanted),
         custom=_NOTHING,
         picks=[],
+        collects=False,
+        facts=_NOTHING,
         numa=None,
         refusals={},
     )
@@ -217,11 +256,12 @@ def _try(
 
 def _size(walk: Walk, card: register.Card) -> None:
     """Set what this card would give, before it is checked."""
-    wanted, amounts = walk.request, walk.row.hooks.amounts
-    if not wanted.memory_mib:
-        walk.memory_mib = card.memory_mib * (wanted.percent or 0) // 100
-    if amounts is not None:
-        walk.memory_mib, walk.cores, walk.custom = amounts(walk, card)
+    wanted, hooks = walk.request, walk.row.hooks
+    walk.memory_mib = wanted.memory_mib or card.memory_mib * (wanted.percent or 0) // 100
+    if hooks.amounts is not None:
+        walk.memory_mib, walk.cores, walk.custom = hooks.amounts(walk, card)
+    elif walk.custom:
+        walk.cores, walk.custom = clamped_cores(walk.row, wanted), _NOTHING
 
 
 def _checks(walk: Walk) -> tuple[vendor.CheckFunction, ...]:

@@ -72,6 +72,8 @@ def _registered(node: NodeFacts, row: vendor.Vendor) -> Inventory:
     )
     allocatable = _amount(node, found.allocatable)
     because = _because(value.cards, value.findings, allocatable)
+    if row.hooks.notes:
+        found = dataclasses.replace(found, findings=value.findings + row.hooks.notes(node))
     silent = row.silent and value.form is register.Form.JSON
     speaks = value.form is not register.Form.EMPTY and not (silent and allocatable is not None)
     key = _handshake_key(node, row) if speaks else None

@@ -60,6 +60,16 @@ def _checks(value: Any, field: str) -> frozenset[vendor.Check]:
     return frozenset(_CHECKS[name] for name in names)
 
 
+def _sizes(value: Any, field: str) -> Mapping[str, int]:
+    """Name to size: a mapping, or a list of entries that have both."""
+    listed = value
+    if isinstance(value, list) and all(isinstance(item, Mapping) for item in value):
+        listed = {item.get("name"): item.get("memory") for item in value}
+    if not isinstance(listed, Mapping):
+        raise errors.SettingsError(field, "is neither a mapping nor a list of name and memory")
+    return {_text(name, field): _whole(size, f"{field}.{name}") for name, size in listed.items()}
+
+
 _FIELDS: Final[Mapping[str, tuple[str, Reader]]] = {
     "count": ("resources.count", _text),
     "memory": ("resources.memory", _text),
@@ -90,21 +100,8 @@ _FIELDS: Final[Mapping[str, tuple[str, Reader]]] = {
     "runtime_class": ("runtime_class", _text),
 }
 
-HAMI_NAMES: Final[Mapping[str, str]] = {
-    "resourceCountName": "count",
-    "resourceMemoryName": "memory",
-    "resourceCoreName": "cores",
-    "resourceMemoryPercentageName": "percent",
-    "resourcePriorityName": "priority",
-    "memoryFactor": "memory_factor",
-    "defaultMemory": "default_memory_mib",
-    "defaultCores": "default_cores",
-    "defaultGPUNum": "default_count",
-    "gpuCorePolicy": "core_policy",
-    "overwriteEnv": "overwrite_env",
-    "runtimeClassName": "runtime_class",
-}
-"""The same fields as a configuration in HAMi's form calls them."""
+_OPTIONS: Final[Mapping[type, Reader]] = {bool: _boolean, int: _whole, str: _text, dict: _sizes}
+"""Readers of a row's own options, by the type of the default."""
 
 
 def apply(row: vendor.Vendor | None, word: str, values: Mapping[str, Any]) -> vendor.Vendor | None:
@@ -121,17 +118,22 @@ def apply(row: vendor.Vendor | None, word: str, values: Mapping[str, Any]) -> ve
     """
     prefix = f"vendors.{word}"
     changes: dict[str, Any] = {}
-    for name, value in values.items():
+    options = dict(row.options) if row else {}
+    names = row.file.names if row else vendor.PLAIN
+    for given, value in values.items():
+        name, field = names.get(given, given), f"{prefix}.{given}"
         if name == "enabled":
-            if not _boolean(value, f"{prefix}.enabled"):
+            if not _boolean(value, field):
                 return None
-            continue
-        known = _FIELDS.get(HAMI_NAMES.get(name, name))
-        if known is None:
-            raise errors.SettingsError(f"{prefix}.{name}", "unknown field of a device backend")
-        path, reader = known
-        changes[path] = reader(value, f"{prefix}.{name}")
-    return _changed(row or _new(word, changes), changes)
+        elif name in options:
+            options[name] = _OPTIONS[type(options[name])](value, field)
+        elif name in _FIELDS:
+            path, reader = _FIELDS[name]
+            changes[path] = reader(value, field)
+        else:
+            raise errors.SettingsError(field, "unknown field of a device backend")
+    base = row or _new(word, changes)
+    return _changed(dataclasses.replace(base, options=options), changes)
 
 
 def _new(word: str, changes: Mapping[str, Any]) -> vendor.Vendor:
@@ -149,6 +151,10 @@ def _new(word: str, changes: Mapping[str, Any]) -> vendor.Vendor:
 
 
 def _changed(row: vendor.Vendor, changes: Mapping[str, Any]) -> vendor.Vendor:
+    # A plugin key that bears the name of the count resource is that resource's, whatever it is.
+    renamed = changes.get("resources.count", row.resources.count)
+    plugin = (renamed if key == row.resources.count else key for key in row.pod.plugin)
+    row = dataclasses.replace(row, pod=dataclasses.replace(row.pod, plugin=tuple(plugin)))
     for path, value in changes.items():
         part, dot, field = path.rpartition(".")
         if dot:

@@ -9,10 +9,38 @@ from typing import Any, Final
 from hami_operator import errors
 from hami_operator.devices import overrides as row_overrides
 from hami_operator.devices import vendor
-from hami_operator.devices.vendors import cambricon, hygon, mthreads, nvidia
+from hami_operator.devices.vendors import (
+    amd,
+    ascend,
+    aws,
+    biren,
+    cambricon,
+    enflame,
+    hygon,
+    iluvatar,
+    kunlun,
+    metax,
+    mthreads,
+    nvidia,
+    vastai,
+)
 from hami_operator.protocol import keys
 
-BUILT_IN: Final = (nvidia.NVIDIA, cambricon.MLU, hygon.HCU, hygon.DCU, mthreads.MTHREADS)
+BUILT_IN: Final = (
+    nvidia.NVIDIA,
+    cambricon.MLU,
+    *(hygon.HCU, hygon.DCU),
+    *iluvatar.ROWS,
+    mthreads.MTHREADS,
+    *(metax.GPU, metax.SGPU),
+    *ascend.ROWS,
+    *(enflame.GCU, enflame.ENFLAME),
+    *(kunlun.KUNLUN, kunlun.XPU),
+    aws.AWS_NEURON,
+    amd.AMD,
+    vastai.VASTAI,
+    biren.BIREN,
+)
 """A new vendor is one file and one entry here."""
 
 

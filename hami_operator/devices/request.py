@@ -24,6 +24,7 @@ class Request:
         memory_mib: MiB per device, 0 = not given.
         percent: percent of each device's memory, None = not given.
         cores: cores per device.
+        counted: the number of devices is known, whatever the node.
         detail: what a row's hooks pass on to the fit.
     """
 
@@ -32,6 +33,7 @@ class Request:
     memory_mib: int = 0
     percent: int | None = None
     cores: int = 0
+    counted: bool = True
     detail: Mapping[str, Any] = dataclasses.field(default_factory=lambda: _NOTHING, hash=False)
 
 
@@ -127,3 +129,8 @@ def _finished(
         cores=cores,
     )
     return row.hooks.request(row, found, asked) if row.hooks.request else found
+
+
+def count_alone(row: vendor.Vendor, found: Request, asked: Asked) -> Request:
+    """A `Hooks.request` for rows whose devices are not divided and whose size is not counted."""
+    return dataclasses.replace(found, memory_mib=0, percent=None, cores=0)

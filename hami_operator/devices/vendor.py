@@ -9,7 +9,8 @@ from __future__ import annotations
 import dataclasses
 import enum
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from hami_operator import errors
 from hami_operator.protocol import decision, register
@@ -67,6 +68,10 @@ class Check(enum.Enum):
 
 SHARING = frozenset(Check) - {Check.CORDON, Check.TYPE, Check.NUMA}
 """Checks of a row whose cards are shared, without type keys, cordon and NUMA binding."""
+
+
+WHOLE = frozenset({Check.HEALTH, Check.UUID, Check.SLOTS, Check.MUTEX})
+"""Checks of a row whose devices are given as they are, by the number."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -176,6 +181,7 @@ class Hooks:
     Attributes:
         devices: devices of a node that has no register of the row; None where there are none.
         card: a registered card as the row takes it, or the wire name of what is wrong with it.
+        notes: what is amiss with other node annotations of the row; the cards stay.
         ask: reads the whole request, for rows that are not asked with a count.
         memory: MiB per device, 0 where the container names none, for units of the row's own.
         request: last word on a request that the engine has read.
@@ -202,9 +208,8 @@ class Hooks:
 
     devices: Callable[[Vendor, NodeFacts], Found | None] | None = None
     card: Callable[[register.Card], register.Card | str] | None = None
-    ask: (
-        Callable[[Vendor, request.Asked], request.Request | request.Invalid | None] | None
-    ) = None
+    notes: Callable[[NodeFacts], tuple[register.Finding, ...]] | None = None
+    ask: Callable[[Vendor, request.Asked], request.Request | request.Invalid | None] | None = None
     memory: Callable[[Vendor, request.Asked], int | request.Invalid] | None = None
     request: (
         Callable[[Vendor, request.Request, request.Asked], request.Request | request.Invalid]
@@ -239,6 +244,17 @@ class Hooks:
     score: Callable[[Vendor, score.Facts], float] | None = None
 
 
+PLAIN: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "resourceCountName": "count",
+        "resourceMemoryName": "memory",
+        "resourceCoreName": "cores",
+        "memoryFactor": "memory_factor",
+    }
+)
+"""Names that most sections of HAMi's configuration file use."""
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Section:
     """Where HAMi's configuration file speaks of a row.
@@ -246,13 +262,12 @@ class Section:
     Attributes:
         path: keys that lead to the section; a list there holds one entry per row.
         word_key: in a list, the key of an entry that holds the row's keyword.
-        names: names of the file to our names of fields and options, where they are not those
-            that all sections share.
+        names: names of the file to our names of fields and options.
     """
 
     path: tuple[str, ...] = ()
     word_key: str = ""
-    names: Mapping[str, str] = dataclasses.field(default_factory=lambda: register.NOTHING)
+    names: Mapping[str, str] = dataclasses.field(default_factory=lambda: PLAIN)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)

@@ -71,9 +71,15 @@ class Conditions:
         self._metrics.count("hami_conditions_dropped_total", reason="overload")
 
     async def _write(self, uid: str) -> None:
-        condition = self._wanted.pop(uid, None)
-        if condition is None or self._written.get(uid) == _content(condition):
+        condition = self._wanted.get(uid)
+        if condition is None:
             return
+        if self._written.get(uid) != _content(condition):
+            await self._try(uid, condition)
+        if self._wanted.get(uid) is condition:  # nothing newer has come meanwhile
+            del self._wanted[uid]
+
+    async def _try(self, uid: str, condition: effects.Condition) -> None:
         try:
             await self._send(condition)
         except (errors.NotFound, errors.Invalid):

@@ -52,10 +52,12 @@ class Labeler:
         self._metrics.count("hami_labels_dropped_total", reason="overload")
 
     async def _write(self, uid: str) -> None:
-        found = self._wanted.pop(uid, None)
-        if found is None:
-            return
-        pod, labels = found
+        found = self._wanted.get(uid)
+        if found is not None:
+            await self._try(*found)
+            self._wanted.pop(uid, None)
+
+    async def _try(self, pod: pods.Pod, labels: Mapping[str, str]) -> None:
         body = carrier.label(pod, labels)
         try:
             await retry.send(

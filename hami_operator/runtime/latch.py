@@ -101,8 +101,8 @@ class Latch:
                 return True
         raise errors.ApiError(f"failed to set node lock (node={node}): {problem}")
 
-    async def release(self, claim: nodelock.Claim, node: str, key: str) -> None:
-        """Give a lock back, unless it is somebody else's by now.
+    async def release(self, claim: nodelock.Claim, node: str, key: str) -> bool:
+        """Give a lock back; False where it was gone, or somebody else's, by now.
 
         Raises:
             errors.ApiError: the Node could not be written; the lock stays and will expire.
@@ -112,13 +112,11 @@ class Latch:
         for attempt in range(ATTEMPTS):
             try:
                 await self._look_again(node, attempt, problem)
-                await self._vacate(claim, node, key)
+                return await self._vacate(claim, node, key)
             except errors.NotFound:
-                return
+                return False
             except (errors.Conflict, errors.Unclear, errors.Retryable) as error:
                 problem = error
-            else:
-                return
         raise errors.ApiError(f"failed to release node lock (node={node}): {problem}")
 
     async def remove_dead(self, node: str, key: str, value: str) -> bool:
@@ -131,8 +129,7 @@ class Latch:
             if not holder.past_allocation(node):
                 return False
             claim = dataclasses.replace(claim, uid=claim.uid or holder.uid)
-        await self.release(claim, node, key)
-        return True
+        return await self.release(claim, node, key)
 
     def holder_of(self, claim: nodelock.Claim, node: str = "") -> nodelock.Holder | nodelock.Trace:
         """The pod of a claim as the watch has it: by UID, else the latest one of its name."""
@@ -213,13 +210,15 @@ class Latch:
         if judgement.verdict is nodelock.Verdict.REPLACE:
             self._tell_takeover(node, key, before or "", judgement)
 
-    async def _vacate(self, claim: nodelock.Claim, node: str, key: str) -> None:
+    async def _vacate(self, claim: nodelock.Claim, node: str, key: str) -> bool:
         facts = self._facts(claim, node, key, None)
         shared = self.is_shared(key)
         table = nodelock.RELEASES if shared else nodelock.OWNERLESS_RELEASES
-        if nodelock.release(facts, table) is nodelock.Release.REMOVE:
+        removes = nodelock.release(facts, table) is nodelock.Release.REMOVE
+        if removes:
             await self._write(node, key, None)
-        self.book.unset(node, key)
+        self.book.unset(node, key, claim)
+        return removes
 
     async def _write(self, node: str, key: str, value: str | None) -> None:
         seen = self.book.look(node, key, self.now())

@@ -42,9 +42,10 @@ class Lines:
         self._lines: dict[str, collections.OrderedDict[Place, None]] = {}
 
     def join(self, node: str, holder: str, *, until_s: float) -> Place:
-        """A new place at the end of a node's line."""
+        """A new place at the end of a node's line, whose first may let it go ahead."""
         place = Place(node=node, holder=holder, until_s=until_s)
         self._lines.setdefault(node, collections.OrderedDict())[place] = None
+        self.wake(node)
         return place
 
     def leave(self, place: Place) -> None:

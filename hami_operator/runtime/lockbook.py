@@ -98,9 +98,11 @@ class Book:
         """We set the lock, or found it set, for that pod."""
         self._set[node, key] = (value, claim)
 
-    def unset(self, node: str, key: str) -> None:
-        """The lock is none of ours any more."""
-        self._set.pop((node, key), None)
+    def unset(self, node: str, key: str, claim: nodelock.Claim) -> None:
+        """That pod has no lock there any more; one that we set for another pod stays known."""
+        known = self._set.get((node, key))
+        if known is not None and known[1].uid == claim.uid:
+            del self._set[node, key]
 
     def claim(self, node: str, key: str, value: str | None) -> nodelock.Claim | None:
         """For whom we set this very value; None where we did not."""

@@ -133,8 +133,9 @@ class Locker:
                 continue
             found = (node, key, value)
             since[found] = self._dead_since_s.get(found, self._now_s())
-        self._dead_since_s = since
         late = [found for found, at in since.items() if self._now_s() - at >= GRACE_S]
+        since.update(dict.fromkeys(late, self._now_s()))  # again after as long, if it fails
+        self._dead_since_s = since
         return tuple(effects.StaleLock(node=node, key=key, value=v) for node, key, v in late)
 
     async def remove_dead(self, order: effects.StaleLock) -> None:

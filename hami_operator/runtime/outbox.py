@@ -82,6 +82,9 @@ class Outbox(Generic[Key]):
         self._idle.clear()
         try:
             await self._write(key)
+        except asyncio.CancelledError:
+            self._again.add(key)  # left for `drain`, which comes after the workers
+            raise
         finally:
             self._finish(key)
 

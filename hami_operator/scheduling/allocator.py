@@ -1,7 +1,8 @@
 """Concrete cards on one node for all containers of one pod, or the reason why there are none.
 
 Sidecars and apps are placed one after the other on one working copy of the node's cards; each
-init container by itself on a copy that already carries the sidecars. Only tuples of cards that
+init container by itself on a copy that already carries the sidecars, and what its row says it
+never gives back. Only tuples of cards that
 change are ever copied.
 """
 
@@ -156,6 +157,7 @@ def allocate(
         alone = _Pass(cards=dict(shared.cards), earlier=dict(shared.earlier))
         if not work.place(slot, lines, alone):
             return work.refused
+        shared.keep(alone, lines)
     for slot, lines in order.apps:
         if not work.place(slot, lines, shared):
             return work.refused
@@ -173,6 +175,16 @@ class _Pass:
 
     cards: _Cards
     earlier: dict[str, tuple[tuple[str, ...], ...]] = dataclasses.field(default_factory=dict)
+
+    def keep(self, alone: _Pass, lines: tuple[Line, ...]) -> None:
+        """Take over what an init container that was placed alone does not give back."""
+        for line in lines:
+            lasts = line.row.hooks.lasts if line.row is not None else None
+            if lasts is not None:
+                pairs = zip(self.cards[line.word], alone.cards[line.word], strict=True)
+                self.cards[line.word] = tuple(
+                    after if lasts(before.card) else before for before, after in pairs
+                )
 
 
 class _Work:

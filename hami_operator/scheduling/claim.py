@@ -76,6 +76,7 @@ def read(pod: pods.Pod, registry: registries.Registry) -> Claim:
         for row in registry:
             if row.keyword not in unreadable:
                 findings += _differences(pod, row, slots.get(row.keyword, ()))
+                findings += _remarks(pod, row, slots.get(row.keyword, ()))
     return Claim(slots=slots, unreadable=unreadable, findings=tuple(findings))
 
 
@@ -146,6 +147,13 @@ def _differences(pod: pods.Pod, row: vendor.Vendor, slots: decision.Slots) -> It
         yield Finding(oddity=Oddity.DIFFERS, word=row.keyword, text=f"{row.pod.recorded}: {text}")
 
 
+def _remarks(pod: pods.Pod, row: vendor.Vendor, slots: decision.Slots) -> Iterator[Finding]:
+    """What the row itself finds odd about the pod's annotations."""
+    text = row.hooks.remark(pod.annotations, slots) if row.hooks.remark and slots else ""
+    if text:
+        yield Finding(oddity=Oddity.DIFFERS, word=row.keyword, text=text)
+
+
 def _segments(pod: pods.Pod, slots: decision.Slots) -> str:
     expected = len(pod.containers)
     surplus = sum(map(len, slots[expected:]))
@@ -159,7 +167,7 @@ def _segments(pod: pods.Pod, slots: decision.Slots) -> str:
 def _amounts(pod: pods.Pod, row: vendor.Vendor, slots: decision.Slots) -> str:
     for number, container in enumerate(pod.containers):
         asked = request.read(row, limits=container.limits, requests=container.requests)
-        if isinstance(asked, request.Invalid):
+        if isinstance(asked, request.Invalid) or (asked is not None and not asked.counted):
             continue
         picks = slots[number] if number < len(slots) else ()
         wanted = asked.count if asked is not None else 0

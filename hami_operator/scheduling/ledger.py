@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
+from hami_operator.devices import account, usage
 from hami_operator.devices import registry as registries
-from hami_operator.devices import usage
-from hami_operator.protocol import decision
+from hami_operator.protocol import decision, register
 from hami_operator.scheduling import claim as claims
 from hami_operator.scheduling import containers, effective, fields
 from hami_operator.scheduling import pod as pods
@@ -143,7 +143,11 @@ class Ledger:
         if known is not None and known.state is State.BOUND:
             return Transition(before=known, after=known)
         used = {word: each for word, each in slots.items() if any(each)}
-        return self._replace(pod.uid, self._entry(pod, node, used, State.RESERVED, pod.requests))
+        entry = self._entry(pod, node, used, State.RESERVED, pod.requests)
+        # What an earlier attempt has left on the pod says nothing about this decision.
+        owned = self._registry.owned_pod_keys
+        kept = {key: text for key, text in pod.annotations.items() if key not in owned}
+        return self._replace(pod.uid, dataclasses.replace(entry, annotations=_frozen(kept)))
 
     def confirm(self, uid: str) -> Transition:
         """The bind was answered with success: the reservation cannot be dropped any more."""
@@ -206,6 +210,18 @@ class Ledger:
             card: usage.Usage(one.used, one.memory_mib, one.cores, tuple(one.owners.values()))
             for card, one in table.cards.get(word, {}).items()
         }
+
+    def standing(
+        self, node: str, word: str, cards: Iterable[register.Card]
+    ) -> tuple[usage.CardUsage, ...]:
+        """The registered cards of a node with what is taken of them, as new pods find them."""
+        row, taken = self._registry.by_word[word], self.card_usage(node, word)
+        found = tuple(usage.CardUsage(card, taken.get(card.id, usage.UNUSED)) for card in cards)
+        if row.hooks.settle is None:
+            return found
+        uids = dict.fromkeys(uid for pods in self.owners(node, word).values() for uid in pods)
+        holders = (_holder(self._entries[uid], word) for uid in uids)
+        return account.settle(row, found, holders)
 
     def owners(self, node: str, word: str) -> Mapping[str, tuple[str, ...]]:
         """Card id to the UIDs of the pods on it."""
@@ -364,6 +380,15 @@ class Ledger:
         words.pop(word, None)
         if not words:
             del self._namespaces[namespace]
+
+
+def _holder(entry: Entry, word: str) -> usage.Holder:
+    slots = entry.slots[word]
+
+    def recount(account: usage.Account) -> Mapping[str, usage.Usage]:
+        return effective.effective(slots, entry.kinds, released=entry.released, account=account)
+
+    return usage.Holder(annotations=entry.annotations, slots=slots, recount=recount)
 
 
 def _counts_alike(old: Entry, new: Entry) -> bool:

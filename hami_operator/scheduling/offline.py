@@ -102,7 +102,7 @@ class _Board:
             snapshot.Snapshot(self._nodes, self._ledger),
             rules=self._terms,
             now=self._now,
-            accounts=self._quotas.accounts(pod.namespace, self._ledger),
+            accounts=self._quotas.accounts(pod.namespace, self._ledger, self._nodes),
             repelled=self._repellers.places(pod, self._labels),
         )
 

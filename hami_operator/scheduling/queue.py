@@ -132,7 +132,8 @@ class Queue(Generic[Event]):
             return
         place = Place.GATED if pod.gates else Place.ACTIVE
         at_s = now.monotonic_s
-        self._put(Item(pod=pod, place=place, since_s=at_s, added_s=at_s, rested_from_s=at_s))
+        item = Item(pod=pod, place=place, since_s=at_s, added_s=at_s, rested_from_s=at_s)
+        self._put(item, place, at_s)
 
     def update(self, pod: pods.Pod, now: instant.Instant) -> None:
         """Take up a new version; only a change of what placement reads moves the pod."""
@@ -149,6 +150,8 @@ class Queue(Generic[Event]):
             self._ready(item, now)
         elif item.place is Place.IN_FLIGHT:
             self._touched.add(pod.uid)
+        elif item.place is Place.ACTIVE:
+            self._put(item, item.place, item.since_s)
 
     def remove(self, uid: str) -> None:
         """Forget a pod, wherever it is: bound, deleted, or no longer ours."""
@@ -294,7 +297,7 @@ class Queue(Generic[Event]):
 
     def _move(self, item: Item, place: Place, now: instant.Instant) -> Item:
         self._leave(item)
-        return self._put(dataclasses.replace(item, place=place, since_s=now.monotonic_s))
+        return self._put(item, place, now.monotonic_s)
 
     def _leave(self, item: Item) -> None:
         """Take the pod out of whatever place holds it; harmless where it is not."""
@@ -307,9 +310,9 @@ class Queue(Generic[Event]):
         if self._flights.pop(uid, None) is not None and not self._flights:
             self._missed.clear()
 
-    def _put(self, item: Item) -> Item:
+    def _put(self, item: Item, place: Place, since_s: float) -> Item:
         self._tickets += 1
-        item = dataclasses.replace(item, ticket=self._tickets)
+        item = dataclasses.replace(item, place=place, since_s=since_s, ticket=self._tickets)
         uid = item.pod.uid
         self._items[uid] = item
         if item.place is Place.ACTIVE:

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from hami_operator import errors
-from hami_operator.devices import registry as registries
 from hami_operator.devices import account, usage, vendor
-from hami_operator.protocol import decision, quantity
-from hami_operator.scheduling import containers, effective, fields, ledger
+from hami_operator.devices import registry as registries
+from hami_operator.protocol import decision, quantity, register
+from hami_operator.scheduling import containers, effective, fields, ledger, nodes
 
 _PREFIX: Final = "limits."
 
@@ -155,17 +155,27 @@ class Quotas:
         memory_mib = None if memory is None else memory * row.mib_per_unit
         return Account(memory_mib=memory_mib, cores=cores, used=used)
 
-    def accounts(self, namespace: str, held: ledger.Ledger) -> Accounts | None:
+    def accounts(
+        self, namespace: str, held: ledger.Ledger, cards: nodes.Nodes | None = None
+    ) -> Accounts | None:
         """All accounts of a namespace for one cycle; None where it limits nothing.
 
         Args:
             namespace: of the pod that is to be placed.
             held: what the namespace holds now.
+            cards: which cards there are, for rows that hold in other units than limits have.
         """
         if not self.limits(namespace):
             return None
         used = held.namespace_usage(namespace)
-        return lambda row: self.account(namespace, row, used.get(row.keyword, usage.UNUSED))
+
+        def account_of(row: vendor.Vendor) -> Account | None:
+            taken = used.get(row.keyword, usage.UNUSED)
+            if row.hooks.metered and taken != usage.UNUSED:
+                taken = _metered(namespace, row, held, cards)
+            return self.account(namespace, row, taken)
+
+        return account_of
 
     def _read(self, hard: Mapping[str, Any], found: fields.Fields) -> Iterator[tuple[str, int]]:
         for key, value in hard.items():
@@ -178,6 +188,32 @@ class Quotas:
                 found.note(f"spec.hard[{key}]", problem)
             else:
                 yield name, amount
+
+
+def _metered(
+    namespace: str, row: vendor.Vendor, held: ledger.Ledger, cards: nodes.Nodes | None
+) -> usage.Usage:
+    """What a namespace holds of a row whose limits are in other units than its decisions."""
+    taken: list[usage.Usage] = []
+    for entry in held:
+        if entry.namespace != namespace or row.keyword not in entry.slots:
+            continue
+        known = _cards(cards, entry.node, row.keyword)
+        slots = tuple(
+            tuple(account.metered(row, pick, known.get(pick.id)) for pick in slot)
+            for slot in entry.slots[row.keyword]
+        )
+        taken += effective.effective(slots, entry.kinds, released=entry.released).values()
+    return usage.Usage(
+        sum(one.used for one in taken),
+        sum(one.memory_mib for one in taken),
+        sum(one.cores for one in taken),
+    )
+
+
+def _cards(known: nodes.Nodes | None, node: str, word: str) -> Mapping[str, register.Card]:
+    standing = known.standings(node).get(word) if known is not None else None
+    return {card.id: card for card in standing.inventory.cards} if standing else {}
 
 
 def _whole(value: Any) -> int | None:

@@ -8,7 +8,7 @@ from typing import Final
 from hami_operator.scheduling import nodes
 from hami_operator.scheduling import pod as pods
 
-_REMEMBERED: Final = 10_000
+REMEMBERED: Final = 10_000
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -25,9 +25,14 @@ class Sighting:
 
 
 class Sightings:
-    """Pods by UID and by name, without those that have ended."""
+    """Pods by UID and by name, without those that have ended.
 
-    def __init__(self) -> None:
+    Args:
+        remembered: how many that have ended are remembered, against news that comes late.
+    """
+
+    def __init__(self, remembered: int = REMEMBERED) -> None:
+        self._remembered = remembered
         self._pods: dict[str, pods.Pod] = {}
         self._names: dict[tuple[str, str], str] = {}
         self._ended: dict[str, None] = {}
@@ -49,7 +54,7 @@ class Sightings:
     def end(self, uid: str) -> pods.Pod | None:
         """The pod is deleted or has ended for good; returns what was known of it."""
         self._ended[uid] = None
-        if len(self._ended) > _REMEMBERED:
+        if len(self._ended) > self._remembered:
             del self._ended[next(iter(self._ended))]
         pod = self._pods.pop(uid, None)
         if pod is not None and self._names.get(pod.key) == uid:

@@ -180,11 +180,7 @@ def _view(
         elif word in closed:
             unavailable[word] = errors.Reason.DECISION_UNREADABLE
         else:
-            taken = ledger.card_usage(record.name, word)
-            cards[word] = tuple(
-                usage.CardUsage(card, taken.get(card.id, usage.UNUSED))
-                for card in standing.inventory.cards
-            )
+            cards[word] = ledger.standing(record.name, word, standing.inventory.cards)
     requested, pod_count = ledger.requested(record.name)
     return NodeView(
         node=record,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Iterable
 from typing import Final
 
@@ -33,14 +34,17 @@ class Server:
             shutdown_timeout=STOP_S,
         )
 
-    async def start(self) -> None:
+    async def start(self, tls: ssl.SSLContext | None = None) -> None:
         """Listen.
+
+        Args:
+            tls: serves HTTPS; without it plain HTTP.
 
         Raises:
             OSError: the address cannot be had.
         """
         await self._runner.setup()
-        site = web.TCPSite(self._runner, self._host, self._port)
+        site = web.TCPSite(self._runner, self._host, self._port, ssl_context=tls)
         await site.start()
         self._port = site.port
         _log.info("serving", host=self._host, port=self._port)

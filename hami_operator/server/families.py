@@ -81,6 +81,7 @@ FAMILIES: Final = (
     _counter("hami_labels_dropped_total", "reason", "Labels that were not written."),
     _counter("hami_intake_errors_total", "kind", "Objects that could not be taken in."),
     _counter("hami_ledger_corrections_total", "kind", "Differences found and repaired."),
+    _counter("hami_webhook_requests_total", "result", "Admission reviews by their answers."),
     _counter("hami_api_requests_total", "verb resource code", "Requests to the API server."),
     _histogram(
         "hami_api_request_duration_seconds", "verb resource code", "Their duration, no watches."

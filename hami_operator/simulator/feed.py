@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from typing import Final, Protocol
 
@@ -30,7 +31,11 @@ class Sink(Protocol):
 
 
 class Feed:
-    """One list and one watch, repeated for ever."""
+    """One list and one watch, repeated for ever.
+
+    Attributes:
+        listed: the sink has everything that was there at the beginning.
+    """
 
     def __init__(
         self,
@@ -47,6 +52,7 @@ class Feed:
         self._sink = sink
         self._time = time
         self._known: dict[str, ports.Raw] = {}
+        self.listed = asyncio.Event()
 
     async def run(self) -> None:
         """Run until cancelled."""
@@ -70,6 +76,7 @@ class Feed:
         self._known = found
         for one in found.values():
             self._sink.upsert(one)
+        self.listed.set()
         return page.version
 
     async def _watch(self, version: str) -> str:

@@ -66,16 +66,20 @@ class Fleet:
         async with asyncio.TaskGroup() as tasks:
             for name, one in self.machines.items():
                 tasks.create_task(one.work(tasks.create_task), name=f"kubelet {name}")
-            for resource, sink, selector in (
-                (ports.NODES, _NodeSink(self, tasks.create_task), ports.EVERYTHING),
-                (ports.PODS, _PodSink(self, tasks.create_task), BOUND),
-            ):
-                source = feed.Feed(
-                    self._client, resource, sink, selector=selector, time=self._time
-                )
-                tasks.create_task(source.run(), name=f"simulated nodes watch {resource.plural}")
+            sources = self._feeds(tasks.create_task)
+            for source in sources:
+                tasks.create_task(source.run(), name="simulated nodes watch")
             self._repeat(tasks)
+            for source in sources:
+                await source.listed.wait()
             self.started.set()
+
+    def _feeds(self, spawn: machine.Spawn) -> tuple[feed.Feed, ...]:
+        nodes, pods = _NodeSink(self, spawn), _PodSink(self, spawn)
+        return (
+            feed.Feed(self._client, ports.NODES, nodes, time=self._time),
+            feed.Feed(self._client, ports.PODS, pods, selector=BOUND, time=self._time),
+        )
 
     def _repeat(self, tasks: asyncio.TaskGroup) -> None:
         tasks.create_task(
@@ -130,36 +134,41 @@ class Fleet:
 
     async def lose(self, node: str, word: str, card: str) -> None:
         """Let a card vanish from the driver."""
-        lost = self._plugin(node, word).lost | {card}
+        lost = self.plugin(node, word).lost | {card}
         await self._change(node, word, lost=lost)
 
     async def find(self, node: str, word: str, card: str) -> None:
         """Bring back a card that was lost."""
-        lost = self._plugin(node, word).lost - {card}
+        lost = self.plugin(node, word).lost - {card}
         await self._change(node, word, lost=lost)
 
     async def sicken(self, node: str, word: str, card: str) -> None:
         """Turn a card unhealthy."""
-        changed = self._plugin(node, word).with_health(card, healthy=False)
+        changed = self.plugin(node, word).with_health(card, healthy=False)
         await self._change(node, word, cards=changed.cards)
 
     async def heal(self, node: str, word: str, card: str) -> None:
         """Turn a card healthy."""
-        changed = self._plugin(node, word).with_health(card, healthy=True)
+        changed = self.plugin(node, word).with_health(card, healthy=True)
         await self._change(node, word, cards=changed.cards)
 
     async def offer(self, node: str, word: str, amount: int | None) -> None:
         """Let kubelet offer another amount than the healthy slots; None ends that."""
         await self._change(node, word, allocatable=amount)
 
-    def _plugin(self, node: str, word: str) -> plugin.Plugin:
+    def plugin(self, node: str, word: str) -> plugin.Plugin:
+        """A plugin as it is now.
+
+        Raises:
+            errors.SettingsError: there is none.
+        """
         plugins = self.machines[node].plugins if node in self.machines else {}
         if word not in plugins:
             raise errors.SettingsError(f"{node} {word}", "no such simulated plugin")
         return plugins[word]
 
     async def _change(self, node: str, word: str, **changes: Any) -> None:
-        changed = dataclasses.replace(self._plugin(node, word), **changes)
+        changed = dataclasses.replace(self.plugin(node, word), **changes)
         self.machines[node].plugins[word] = changed
         await self.machines[node].publish()
 

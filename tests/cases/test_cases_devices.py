@@ -17,6 +17,7 @@ from hami_operator.devices import (
     capacity,
     fit,
     inventory,
+    partition,
     registry,
     request,
     score,
@@ -152,9 +153,9 @@ def test_request(case: Case) -> None:
     if isinstance(found, request.Invalid):
         got["invalid"] = found.resource
     elif found is not None:
-        got |= dict(found.detail)
         got |= {"count": found.count, "memory": found.memory_mib}
         got |= {"percent": found.percent, "cores": found.cores}
+        got |= dict(found.detail)
     assert {name: got.get(name, "not read") for name in want} == want
 
 
@@ -174,10 +175,15 @@ def test_fit(case: Case) -> None:
     got: dict[str, Any] = {
         "fit": isinstance(answer, fit.Fit),
         "picks": [[pick.id, pick.memory_mib, pick.cores] for pick in placed],
-        "mig": [list(pick.custom.get("mig", ())) for pick in placed],
+        "mig": [_instance(pick) for pick in placed if partition.CUSTOM in pick.custom],
         "reason": answer.text() if isinstance(answer, fit.NoFit) else None,
     }
     assert {name: got[name] for name in want} == want
+
+
+def _instance(pick: decision.Pick) -> list[Any]:
+    found = pick.custom[partition.CUSTOM]
+    return [found.profile, found.place.start, found.place.size]
 
 
 def _place(
@@ -195,17 +201,21 @@ def _place(
             return answer, placed
         placed += answer.picks
         earlier.append(tuple(pick.id for pick in answer.picks))
-        candidates = [_charged(row, candidate, answer.picks) for candidate in candidates]
+        annotations = context.pod_annotations
+        candidates = [_charged(row, each, answer.picks, annotations) for each in candidates]
     return answer, placed
 
 
 def _charged(
-    row: vendor.Vendor, candidate: usage.CardUsage, picks: tuple[decision.Pick, ...]
+    row: vendor.Vendor,
+    standing: usage.CardUsage,
+    picks: tuple[decision.Pick, ...],
+    annotations: Mapping[str, str],
 ) -> usage.CardUsage:
-    used = candidate.usage
     for pick in picks:
-        used = account.charge(row, used, pick) if pick.id == candidate.card.id else used
-    return usage.CardUsage(candidate.card, used)
+        if pick.id == standing.card.id:
+            standing = account.charge(row, standing, pick, annotations)
+    return standing
 
 
 def _context(
@@ -228,14 +238,14 @@ def _context(
 
 
 def _request(word: str, wanted: Case) -> request.Request:
-    known = {"count", "memory", "percent", "cores"}
+    if word in ("Enflame", "AWSNeuron"):  # these are asked in other words
+        return request.Request(word=word, count=wanted.get("neuron", 1), detail=wanted)
     return request.Request(
         word=word,
         count=wanted.get("count", 1),
         memory_mib=wanted.get("memory", 0),
         percent=wanted.get("percent"),
         cores=wanted.get("cores", 0),
-        detail={name: value for name, value in wanted.items() if name not in known},
     )
 
 
@@ -263,6 +273,7 @@ def _candidate(word: str, given: Case, device: Case) -> usage.CardUsage:
             memory_mib=device.get("used_memory", 0),
             cores=device.get("used_cores", 0),
             pods=tuple(device.get("pods", ())),
+            places=tuple(register.Placement(**place) for place in device.get("mig_in_use", ())),
         ),
     )
 
@@ -298,17 +309,27 @@ def _annotations(case: Case) -> Mapping[str, str]:
     """The pod's annotations after the decision."""
     given = case["input"]
     names = given["containers"]
+    limits = given.get("limits", [{}] * (len(names["init"]) + len(names["app"])))
+    shown = [{"limits": each} for each in limits]
+    inits = len(names["init"])
     before = given.get("pod", {}).get("annotations", {})
     pod = pods.read(
         {
             "metadata": {"name": "p", "namespace": "default", "uid": "u", "annotations": before},
             "spec": {
-                "initContainers": [{"name": name} for name in names["init"]],
-                "containers": [{"name": name} for name in names["app"]],
+                "initContainers": [
+                    {"name": name, "resources": each}
+                    for name, each in zip(names["init"], shown[:inits], strict=True)
+                ],
+                "containers": [
+                    {"name": name, "resources": each}
+                    for name, each in zip(names["app"], shown[inits:], strict=True)
+                ],
             },
         }
     )
-    slots = tuple(tuple(_pick(pick) for pick in slot) for slot in given["slots"])
+    extra = {name: given[name] for name in ("cores_per_device",) if name in given}
+    slots = tuple(tuple(_pick(extra | pick) for pick in slot) for slot in given["slots"])
     result = written.write(
         pod,
         node=given.get("node", "n1"),
@@ -330,13 +351,18 @@ def _decided_at(given: Case) -> instant.Instant:
 
 
 def _pick(pick: Case) -> decision.Pick:
-    known = {"id", "memory", "cores", "index"}
+    custom = {name: pick[name] for name in ("type", "cores_per_device") if name in pick}
+    custom |= pick.get("custominfo", {}) | pick.get("custom", {})
+    if "mig" in pick:
+        place = register.Placement(start=pick["mig"]["start"], size=pick["mig"]["size"])
+        found = partition.Instance(profile=pick["mig"]["profile"], place=place)
+        custom[partition.CUSTOM] = found
     return decision.Pick(
         id=pick["id"],
         memory_mib=pick.get("memory", 0),
         cores=pick.get("cores", 0),
         index=pick.get("index", -1),
-        custom={name: value for name, value in pick.items() if name not in known},
+        custom=custom,
     )
 
 

@@ -36,7 +36,13 @@ LISTED: Final = {
     **uncovered.SCHEDULER_BIND,
     **uncovered.SCHEDULER_PLUGIN,
 }
-ROWS: Final = loader.rows(scheduler_cluster.FILE) if scheduler_cluster.DOCUMENT["cases"] else []
+ELSEWHERE: Final = frozenset({"lock", "unlock", "bind"})
+"""What ``test_cases_scheduler_bind`` runs."""
+ROWS: Final = [
+    row
+    for row in (loader.rows(scheduler_cluster.FILE) if scheduler_cluster.DOCUMENT["cases"] else [])
+    if row["when"]["op"] not in ELSEWHERE
+]
 KINDS: Final = containers.Kind
 
 

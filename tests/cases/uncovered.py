@@ -11,216 +11,7 @@ from typing import Final
 _MIG: Final = "partitioned NVIDIA cards are never handed out yet"
 _TOPOLOGY: Final = "pair scores of NVIDIA cards are not read yet"
 
-DEVICES: Final[dict[str, str]] = {
-    "nvidia-fit-topology-one-card": _TOPOLOGY,
-    "nvidia-fit-topology-two-cards": _TOPOLOGY,
-    "nvidia-fit-mig-profile": _MIG,
-    "nvidia-fit-mig-sequence": _MIG,
-    "nvidia-fit-mig-two-on-one-card": _MIG,
-    "nvidia-decision-mig": _MIG,
-    **dict.fromkeys(
-        (
-            "iluvatar-register-9-fields",
-            "iluvatar-request-memory-units",
-            "iluvatar-fit-uuid-key",
-            "iluvatar-decision",
-            "iluvatar-admission-env",
-        ),
-        "no row for MR-V100 yet",
-    ),
-    **dict.fromkeys(
-        (
-            "iluvatar-request-default-cores",
-            "iluvatar-decision-two-cards",
-        ),
-        "no row for BI-V150 yet",
-    ),
-    **dict.fromkeys(
-        (
-            "metax-gpu-devices-from-capacity",
-            "metax-gpu-no-capacity",
-            "metax-gpu-request",
-            "metax-gpu-fit-used",
-            "metax-gpu-decision",
-            "metax-gpu-score-binpack",
-        ),
-        "no row for Metax-GPU yet",
-    ),
-    **dict.fromkeys(
-        (
-            "metax-sgpu-register",
-            "metax-sgpu-register-available-ignored",
-            "metax-sgpu-request-gib",
-            "metax-sgpu-request-unit",
-            "metax-sgpu-request-whole",
-            "metax-sgpu-fit-qos",
-            "metax-sgpu-fit-class",
-            "metax-sgpu-fit-online-prefers-free-of-offline",
-            "metax-sgpu-fit-link-zone",
-            "metax-sgpu-score-online",
-            "metax-sgpu-decision",
-            "metax-sgpu-admission-default-qos",
-            "metax-sgpu-admission-online-has-no-qos",
-            "metax-sgpu-admission-bad-qos",
-        ),
-        "no row for Metax-SGPU yet",
-    ),
-    **dict.fromkeys(
-        (
-            "ascend-register-910b3",
-            "ascend-request",
-            "ascend-fit-mode",
-            "ascend-fit-one-network",
-            "ascend-score-network",
-            "ascend-decision-soft-split",
-            "ascend-admission-cores-need-soft-split",
-        ),
-        "no row for Ascend910B3 yet",
-    ),
-    **dict.fromkeys(
-        (
-            "ascend-register-310p",
-            "ascend-request-not-rounded",
-            "ascend-fit-uuid-key",
-            "ascend-score-310p",
-            "ascend-admission-whole-by-default",
-            "ascend-admission-too-large",
-        ),
-        "no row for Ascend310P yet",
-    ),
-    **dict.fromkeys(
-        ("ascend-request-memory-16gi",),
-        "no row for Ascend910B4 yet",
-    ),
-    **dict.fromkeys(
-        (
-            "ascend-fit-910c-whole-modules",
-            "ascend-admission-910c-one-becomes-two",
-            "ascend-admission-910c-odd",
-        ),
-        "no row for Ascend910C yet",
-    ),
-    **dict.fromkeys(
-        (
-            "ascend-decision-hard-split",
-            "ascend-admission-template",
-        ),
-        "no row for Ascend910A yet",
-    ),
-    **dict.fromkeys(
-        (
-            "gcu-devices-from-capacity",
-            "gcu-request",
-            "gcu-fit-used",
-            "gcu-decision",
-            "gcu-admission",
-        ),
-        "no row for GCU yet",
-    ),
-    **dict.fromkeys(
-        (
-            "enflame-register",
-            "enflame-register-text-capacity",
-            "enflame-request-slices",
-            "enflame-request-by-size",
-            "enflame-request-none",
-            "enflame-fit-slices",
-            "enflame-fit-by-gb",
-            "enflame-fit-no-profile",
-            "enflame-fit-too-few-slices",
-            "enflame-decision",
-            "enflame-admission-mirrors",
-            "enflame-admission-slices-0",
-        ),
-        "no row for Enflame yet",
-    ),
-    **dict.fromkeys(
-        (
-            "kunlun-devices-from-capacity",
-            "kunlun-capacity-gone",
-            "kunlun-request",
-            "kunlun-fit-four-across-wings",
-            "kunlun-fit-two-across-wings",
-            "kunlun-fit-two-in-the-fuller-wing",
-            "kunlun-fit-eight",
-            "kunlun-fit-three",
-            "kunlun-score-less-fragments",
-            "kunlun-score-unchanged",
-            "kunlun-score-worst",
-            "kunlun-decision",
-            "kunlun-admission",
-        ),
-        "no row for kunlun yet",
-    ),
-    **dict.fromkeys(
-        (
-            "xpu-register",
-            "xpu-register-two",
-            "xpu-request-quarter",
-            "xpu-request-whole",
-            "xpu-fit-one-size-per-card",
-            "xpu-fit-same-size",
-            "xpu-decision",
-            "xpu-decision-two-cards",
-            "xpu-admission-rounds",
-        ),
-        "no row for XPU yet",
-    ),
-    **dict.fromkeys(
-        (
-            "neuron-devices-from-capacity",
-            "neuron-request-devices",
-            "neuron-request-cores",
-            "neuron-request-devices-win",
-            "neuron-fit-eight-on-trn",
-            "neuron-fit-two-not-on-trn",
-            "neuron-fit-second-core",
-            "neuron-fit-two-cores-one-used",
-            "neuron-decision-devices",
-            "neuron-admission-three-cores",
-            "neuron-admission-devices",
-        ),
-        "no row for AWSNeuron yet",
-    ),
-    **dict.fromkeys(
-        (
-            "amd-register",
-            "amd-register-any-model-name",
-            "amd-register-allocatable-0",
-            "amd-request",
-            "amd-request-defaults",
-            "amd-request-limits-only",
-            "amd-fit-units",
-            "amd-fit-no-units",
-            "amd-decision-product-name",
-            "amd-admission-cores-out-of-range",
-            "amd-admission-no-count",
-        ),
-        "no row for AMD yet",
-    ),
-    **dict.fromkeys(
-        (
-            "vastai-register",
-            "vastai-request",
-            "vastai-fit-one-card",
-            "vastai-fit-dies-of-one-card",
-            "vastai-fit-mutex-card-wide",
-            "vastai-decision",
-            "vastai-admission",
-        ),
-        "no row for Vastai yet",
-    ),
-    **dict.fromkeys(
-        (
-            "biren-register",
-            "biren-request",
-            "biren-fit-two",
-            "biren-decision",
-            "biren-admission",
-        ),
-        "no row for Biren yet",
-    ),
-}
+DEVICES: Final[dict[str, str]] = {}
 """Rows of ``devices.yaml``."""
 
 
@@ -393,17 +184,6 @@ KUBE_SEMANTICS: Final[dict[str, str]] = {
 }
 """Rows of kube-semantics.yaml by id, with the reason why none of our code runs them yet."""
 
-BINDING: Final[dict[str, str]] = _rows(
-    "one exchange with an API server: the tests of the binder have to run it",
-    "bind-01",
-    "bind-02",
-    "bind-03",
-    "bind-05",
-    "bind-07",
-    "bind-08",
-)
-"""The Binding rows of kube-semantics.yaml; they leave when a test with a server runs them."""
-
 SCHEDULER: Final[dict[str, str]] = {
     **_rows(
         "the extender mode is not built",
@@ -429,17 +209,10 @@ SCHEDULER: Final[dict[str, str]] = {
 }
 """Rows of ``scheduler.yaml`` for which none of our code is there yet."""
 
-SCHEDULER_BIND: Final[dict[str, str]] = {
-    **_rows(
-        "binds by the extender are not built",
-        *("C1", "C3", "C4", "C6"),
-    ),
-    **_rows(
-        "one bind: the tests of the binder and the locker have to run it",
-        *("C7", "C8", "C10", "C13", "C14.1", "C15", "C16", "C17", "C19", "C21"),
-        *("C22", "C24", "C25.1", "C25.3", "C27"),
-    ),
-}
+SCHEDULER_BIND: Final[dict[str, str]] = _rows(
+    "binds by the extender are not built",
+    *("C1", "C3", "C4", "C6"),
+)
 """Rows of ``scheduler.yaml`` about binds and node locks."""
 
 SCHEDULER_PLUGIN: Final[dict[str, str]] = _rows(

@@ -24,7 +24,7 @@ from tests import builders
 from tests.conformance import operators, proxy, servers
 from tests.conformance.api import Api
 
-DEADLINE_S: Final = 90.0
+DEADLINE_S: Final = 60.0
 """For everything that is waited for; nothing takes so long unless something is wrong."""
 POLL_S: Final = 0.05
 SCHEDULER: Final = "hami-scheduler"

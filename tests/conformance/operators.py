@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -133,6 +134,17 @@ class Operator:
         """End it at once, and see that it is gone."""
         os.kill(self.pid, signal.SIGKILL)
         self._process.wait(timeout_s=10)
+
+    def wait(self, timeout_s: float) -> int:
+        """Exit code, once it has ended.
+
+        Raises:
+            AssertionError: it still runs.
+        """
+        try:
+            return self._process.wait(timeout_s=timeout_s)
+        except subprocess.TimeoutExpired:
+            raise self.failure(f"has not ended within {timeout_s:.0f} s") from None
 
     def stop(self) -> None:
         """End it, politely where that works."""

@@ -28,11 +28,13 @@ class Proxy:
     Attributes:
         url: where it listens.
         failed: method and path of every request that was failed.
+        delayed: how many requests are being held up now.
     """
 
     def __init__(self, target: str, *, ssl: ssl.SSLContext | bool) -> None:
         self.url = ""
         self.failed: list[str] = []
+        self.delayed = 0
         self._target = target
         self._ssl = ssl
         self._faults = faults.Faults()
@@ -77,6 +79,17 @@ class Proxy:
             )
         )
 
+    def delay(self, method: str, path: str, *, seconds: float) -> None:
+        """Pass such requests on later; ``path`` is a regular expression."""
+        self._faults.add(
+            faults.Fault(
+                method=method,
+                path=re.compile(path),
+                times=faults.FOR_EVER,
+                latency_s=seconds,
+            )
+        )
+
     def before(self, method: str, path: str, hook: Hook) -> None:
         """Await ``hook()`` once, right before the next such request is passed on."""
         self._hooks.append((method, re.compile(path), hook))
@@ -89,7 +102,7 @@ class Proxy:
     @property
     def pending(self) -> int:
         """How many failures have not happened yet."""
-        return sum(fault.times for fault in self._faults.waiting)
+        return sum(max(fault.times, 0) for fault in self._faults.waiting)
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         body = await request.read()
@@ -98,13 +111,17 @@ class Proxy:
         for hook in self._taken(method, request.path):
             await hook()
         fault = self._faults.take(method, request.path)
-        if fault is not None and not fault.after_write:
+        if fault is not None and fault.latency_s:
+            self.delayed += 1
+            await asyncio.sleep(fault.latency_s)
+            self.delayed -= 1
+        if fault is not None and fault.fails and not fault.after_write:
             return self._refuse(fault, method, request.path)
         try:
             answer = await self._pass(request, body, watches=watches)
         except aiohttp.ClientError:
             return web.Response(status=502)
-        if fault is not None:
+        if fault is not None and fault.fails:
             return self._refuse(fault, method, request.path)
         return answer
 

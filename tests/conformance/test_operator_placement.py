@@ -260,7 +260,8 @@ async def test_a_bound_pod_costs_no_read_and(
         await cluster.deciding(f"--node-lock={lock}", resync_interval="1h")
         before = len(await cluster.settled_requests())
         for name in names:
-            await cluster.pod(builders.pod(name).container(limits=workload.ask("NVIDIA")))
+            limits = workload.ask("NVIDIA", memory=1000)
+            await cluster.pod(builders.pod(name).container(limits=limits))
             await cluster.run(name)
             await cluster.until(
                 lambda: not any(audit.locks(cluster.nodes.all())), "the lock is gone"
@@ -303,7 +304,12 @@ async def test_a_pod_that_cannot_fit_says_why_once_with_counts_per_reason(
         text = await cluster.waits("large", "0/4 nodes are available")
         events = await cluster.told("FailedScheduling", "large")
         assert [event["note"] for event in events] == [text]
-        assert text == ""
+        assert text == (
+            "0/4 nodes are available: "
+            "1 card(s) have too little free memory (CardInsufficientMemory), "
+            "1 node(s) were unschedulable, "
+            "2 fewer cards of the type than one container asks for (NodeInsufficientDevice)."
+        )
         # Somebody else's pod changes nothing for this one, and is no cause for another Event.
         await cluster.pod(builders.pod("other").container(limits=workload.ask("MLU")))
         await cluster.run("other")
@@ -320,7 +326,7 @@ async def test_a_pod_that_fits_after_another_one_ends_is_bound_at_once(
         await cluster.pod(builders.pod("first").container(limits=whole))
         await cluster.run("first")
         await cluster.pod(builders.pod("second").container(limits=whole))
-        await cluster.waits("second", "CardInsufficientCore")
+        await cluster.waits("second", "CardInsufficientMemory")
         began_s = asyncio.get_running_loop().time()
         await cluster.end("first")
         await cluster.bound("second", deadline_s=5.0)

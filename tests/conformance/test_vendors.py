@@ -209,8 +209,7 @@ def test_a_card_runs_out(row: vendor.Vendor) -> None:
         answer = fit.fit(row, smallest(row), [standing], fit.Context())
         if isinstance(answer, fit.NoFit):
             break
-        used = account.charge(row, standing.usage, answer.picks[0])
-        standing = usage.CardUsage(standing.card, used)
+        standing = account.charge(row, standing, answer.picks[0])
     else:
         pytest.fail("the card never ran out")
     assert standing.usage.memory_mib <= standing.card.memory_mib
@@ -246,7 +245,8 @@ def test_usage_after_a_restart_is_the_usage_of_the_decision(row: vendor.Vendor) 
         before.memory_mib,
         before.cores,
     )
-    assert account.charge(row, usage.UNUSED, after) == account.charge(row, usage.UNUSED, before)
+    card = cards(row, 1)[0]
+    assert account.charge(row, card, after) == account.charge(row, card, before)
 
 
 @EVERY_ROW

@@ -56,16 +56,16 @@ def _in_turn(count: int) -> Iterator[Mapping[str, int]]:
         yield FAMILIES[number % len(FAMILIES)]
 
 
-def ask(word: str, count: Any = 1, *, memory: Any = "", cores: Any = "") -> dict[str, str]:
-    """Limits for cards of one row; memory in the units of its resource."""
+def ask(word: str, count: Any = 1, *, memory: Any = 8, cores: Any = "") -> dict[str, str]:
+    """Limits for a little, or more, of some cards; memory in the units of its resource."""
     names = ROWS.by_word[word].resources
     asked = {names.count: count, names.memory: memory, names.cores: cores}
     return {name: str(amount) for name, amount in asked.items() if name and amount != ""}
 
 
 def whole(word: str, count: int = 1) -> dict[str, str]:
-    """Limits for all of some cards' cores, which no other pod that asks for any can share."""
-    return ask(word, count, cores=16 if word == "Mthreads" else 100)
+    """Limits for all of some cards: no memory asked for means all of it."""
+    return ask(word, count, memory="", cores=16 if word == "Mthreads" else 100)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)

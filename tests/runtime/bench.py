@@ -70,6 +70,7 @@ class Api:
         self.bodies: list[tuple[str, Any]] = []
         self.faults: list[Fault] = []
         self.fence_open = True
+        self.gates: list[asyncio.Event] = []
 
     def fail(self, call: str, error: Exception, *, times: int = 1, after: bool = False) -> None:
         """Let the next such calls end in an error, before or after they took effect."""
@@ -82,6 +83,7 @@ class Api:
     def hold(self, call: str) -> asyncio.Event:
         """Keep the next such call waiting until the event is set."""
         gate = asyncio.Event()
+        self.gates.append(gate)
         self.faults.append(Fault(call=call, held=gate))
         return gate
 
@@ -187,7 +189,7 @@ class Metrics(ports.NoRecorder):
     def __init__(self) -> None:
         self.counts: dict[str, float] = {}
 
-    def count(self, name: str, /, amount: float = 1.0, **labels: str) -> None:
+    def count(self, name: str, amount: float = 1.0, /, **labels: str) -> None:
         text = ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
         key = f"{name}{{{text}}}" if text else name
         self.counts[key] = self.counts.get(key, 0) + amount
@@ -317,6 +319,8 @@ class Bench:
         return next(task for task in self._tasks if task.get_name() == name)
 
     async def stop(self) -> None:
+        for gate in self.api.gates:  # the last write of a cancelled bind is waited for
+            gate.set()
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
@@ -350,7 +354,7 @@ class Bench:
         if resource == "nodes":
             self.store.patch("nodes", made.key, orjson.dumps({"spec": {"taints": None}}))
 
-    def ask(self, name: str = "p", **limits: Any) -> builders.PodBuilder:
+    def ask(self, name: str = "p", /, **limits: Any) -> builders.PodBuilder:
         """A pod of ours with one container; without limits it asks for one GPU of 1000 MiB."""
         limits = limits or {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 1000}
         return builders.pod(name).scheduler(SCHEDULER).container("c", limits=limits)

@@ -45,7 +45,8 @@ def refused(status: int) -> errors.ApiError:
 
 
 def edit(on: bench.Bench) -> None:
-    on.patch_pod({"metadata": {"annotations": {"team": "a"}}})
+    edits = on.annotations().get("edits", "")
+    on.patch_pod({"metadata": {"annotations": {"edits": edits + "x"}}})
 
 
 def gate(on: bench.Bench) -> None:
@@ -53,6 +54,10 @@ def gate(on: bench.Bench) -> None:
     record = on.store.get("pods", ("default", "p"))
     record.obj["spec"]["schedulingGates"] = [{"name": "g"}]
     edit(on)
+
+
+def end(on: bench.Bench) -> None:
+    on.patch_pod({"status": {"phase": "Failed"}}, subresource="status")
 
 
 def recreate(on: bench.Bench) -> None:
@@ -89,6 +94,7 @@ class Case:
     booked: bool = True
     place: queue.Place | None = None
     reason: str = "Scheduled p"
+    more_reasons: tuple[str, ...] = ()
     wait_s: float = 0.9
 
 
@@ -179,7 +185,7 @@ CASES = [
             want=(LOCK, BIND, READ, LOCK),
             node="n9",
             lock=False,
-            reason="",
+            reason="AdmissionBypassed p",
         ),
         id="another scheduler was first: the lock is given back, the pod is dropped",
     ),
@@ -189,6 +195,7 @@ CASES = [
             want=(LOCK, BIND, READ, LOCK),
             lock=False,
             reason="AdmissionBypassed p",
+            more_reasons=("Scheduled p",),
         ),
         id="another scheduler bound it to the same node without our decision: not ours",
     ),
@@ -199,6 +206,24 @@ CASES = [
             **{**GIVEN_BACK, "place": queue.Place.GATED, "reason": "FailedScheduling p"},
         ),
         id="the pod is gated: parked until the gates are gone",
+    ),
+    pytest.param(
+        Case(
+            faults=(meanwhile(BIND, end),),
+            want=(LOCK, BIND, READ, LOCK),
+            **GIVEN_BACK,
+            reason="",
+        ),
+        id="the pod has failed meanwhile: everything is given back",
+    ),
+    pytest.param(
+        Case(
+            faults=(fails(BIND, lost()), meanwhile(READ, lambda on: on.delete_pod())),
+            want=(LOCK, BIND, READ, LOCK),
+            **GIVEN_BACK,
+            reason="",
+        ),
+        id="no answer, and the pod was deleted before it could be read",
     ),
     # ---- the lock
     pytest.param(
@@ -272,7 +297,7 @@ def _check_state(on: bench.Bench, case: Case) -> None:
     items = on.world.queue.items()
     assert (items[0].place if items else None) == case.place
     reasons = [each for each in on.reasons if each.endswith(" p")]
-    assert reasons == ([case.reason] if case.reason else [])
+    assert reasons == [each for each in (case.reason, *case.more_reasons) if each]
 
 
 async def test_a_failed_bind_is_tried_again_and_leaves_exactly_one_reservation() -> None:
@@ -436,9 +461,7 @@ PATCHED = [
         "n1",
         id="the answer of the PATCH is lost: read, written again, bound",
     ),
-    pytest.param(
-        (fails(PATCH, busy()),), [LOCK, PATCH, PATCH, BIND], "n1", id="429 on the PATCH"
-    ),
+    pytest.param((fails(PATCH, busy()),), [LOCK, PATCH, PATCH, BIND], "n1", id="429 on the PATCH"),
     pytest.param(
         (fails(BIND, refused(403)),),
         [LOCK, PATCH, BIND, READ, PATCH, LOCK],
@@ -506,10 +529,13 @@ async def test_a_decision_that_cannot_be_removed_hides_nothing(
 ) -> None:
     async with bench.running(decision_carrier="patch") as on:
         on.add_node()
-        on.api.meanwhile(BIND, lambda: on.api.fail(PATCH, error, times=times))
-        on.api.fail(BIND, refused(403))
-        on.api.faults.reverse()
-        on.api.fail(BIND, refused(403))
+        on.api.faults.append(
+            bench.Fault(
+                call=BIND,
+                error=refused(403),
+                before=lambda: on.api.fail(PATCH, error, times=times),
+            )
+        )
         on.add(on.ask())
         await on.run(0.5)
         assert on.lock() is None
@@ -541,7 +567,7 @@ async def test_a_pod_that_our_decision_would_break_is_not_bound_and_says_why() -
         assert on.writes == []
         assert on.entry() is None
         (note,) = on.notes("FailedScheduling")
-        assert "DecisionTooLarge" in note
+        assert "annotations would hold 262252 bytes, more than 262144" in note
 
 
 async def test_a_pod_with_255_kib_of_annotations_is_bound_and_stays_updatable() -> None:
@@ -584,9 +610,7 @@ async def test_a_bind_ends_within_its_limit() -> None:
 async def test_the_node_that_is_gone_gets_no_binding() -> None:
     async with bench.running() as on:
         on.add_node()
-        on.api.meanwhile(LOCK, lambda: None)
         held = on.api.hold(LOCK)
-        on.api.faults.pop(0)
         on.add(on.ask())
         await on.run()
         on.intake.node_is_gone("n1")
@@ -661,7 +685,7 @@ async def test_a_bind_cancelled_before_its_binding_undoes_what_it_wrote(carrier:
 
 
 async def test_workers_bound_how_many_binds_write_at_once() -> None:
-    async with bench.running(bind_workers="2") as on:
+    async with bench.running(bind_workers="2", node_scheduler_policy="spread") as on:
         for number in range(4):
             on.add_node(f"n{number}")
         gates = [on.api.hold(f"POST pods/p{number}/binding") for number in range(4)]

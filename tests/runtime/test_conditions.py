@@ -40,9 +40,7 @@ class Writer:
         raise AssertionError("a condition binds nothing")
 
 
-def desk(
-    writer: Writer, clock: fakes.FakeClock, *, limit: int = 100
-) -> conditions.Conditions:
+def desk(writer: Writer, clock: fakes.FakeClock, *, limit: int = 100) -> conditions.Conditions:
     return conditions.Conditions(
         writer,
         time=clock,
@@ -107,7 +105,6 @@ async def test_the_newest_of_several_waiting_conditions_wins() -> None:
         pytest.param(errors.NotFound("gone", status=404), 2, id="a pod that is gone"),
         pytest.param(errors.Invalid("uid", status=422), 2, id="another pod of the name"),
         pytest.param(errors.Forbidden("no", status=403), 2, id="a missing permission"),
-        pytest.param(errors.Unclear("lost"), 2, id="a lost answer"),
         pytest.param(errors.Fenced("late"), 2, id="the end of leadership"),
         pytest.param(None, 1, id="success"),
     ],
@@ -123,17 +120,39 @@ async def test_a_condition_that_was_not_written_is_not_taken_for_written(
     assert len(writer.calls) == want_second
 
 
-async def test_429_is_sent_again_after_its_pause() -> None:
-    writer, clock = Writer(errors.Retryable("busy", status=429, retry_after_s=2.0)), None
-    clock = fakes.FakeClock()
+@pytest.mark.parametrize(
+    ("answer", "pause_s"),
+    [
+        pytest.param(
+            errors.Retryable("busy", status=429, retry_after_s=2.0), 2.0, id="429 says how long"
+        ),
+        pytest.param(errors.Unclear("lost"), 0.1, id="a lost answer: the patch can be repeated"),
+    ],
+)
+async def test_what_can_be_repeated_is_sent_again_after_its_pause(
+    answer: Exception, pause_s: float
+) -> None:
+    writer, clock = Writer(answer), fakes.FakeClock()
     wanted = desk(writer, clock)
     async with asyncio.TaskGroup() as group:
         worker = group.create_task(wanted.work())
         wanted.put(UNFIT)
-        await clock.advance(1.9)
+        await clock.advance(pause_s * 0.9)
         assert len(writer.calls) == 1
-        await clock.advance(0.2)
+        await clock.advance(pause_s)
         worker.cancel()
+    assert len(writer.calls) == 2
+
+
+async def test_a_condition_whose_worker_was_cancelled_is_left_for_the_drain() -> None:
+    writer, clock = Writer(errors.Retryable("busy", status=429)), fakes.FakeClock()
+    wanted = desk(writer, clock)
+    async with asyncio.TaskGroup() as group:
+        worker = group.create_task(wanted.work())
+        wanted.put(UNFIT)
+        await fakes.settle()
+        worker.cancel()
+    assert await wanted.drain(1.0)
     assert len(writer.calls) == 2
 
 

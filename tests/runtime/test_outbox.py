@@ -110,3 +110,18 @@ async def test_a_write_that_raises_leaves_the_outbox_usable() -> None:
     assert "good" in box
     assert await box.drain(1.0)
     assert written == ["good"]
+
+
+async def test_what_a_cancelled_worker_was_writing_is_left_for_the_drain() -> None:
+    desk = Desk(held="slow")
+    box = desk.box()
+    async with asyncio.TaskGroup() as group:
+        worker = group.create_task(box.work())
+        box.put("slow")
+        await fakes.settle()
+        worker.cancel()
+    desk.at_work.clear()
+    desk.open.set()
+    assert "slow" in box
+    assert await box.drain(1.0)
+    assert desk.written == ["slow"]

@@ -62,7 +62,7 @@ class Metrics:
     def __init__(self) -> None:
         self.counts: dict[tuple, float] = {}
 
-    def count(self, name: str, /, amount: float = 1.0, **labels: str) -> None:
+    def count(self, name: str, amount: float = 1.0, /, **labels: str) -> None:
         key = (name, *sorted(labels.items()))
         self.counts[key] = self.counts.get(key, 0) + amount
 
@@ -144,9 +144,7 @@ async def test_a_repeat_is_a_series_of_the_first_event_and_another_text_is_anoth
     assert verbs == ["POST", "PATCH", "POST"]
     first, series, second = bench.writer.calls
     assert series[1] == f"team/{first[2]['metadata']['name']}"
-    assert series[2] == {
-        "series": {"count": 2, "lastObservedTime": "2026-03-01T12:00:01.000000Z"}
-    }
+    assert series[2] == {"series": {"count": 2, "lastObservedTime": "2026-03-01T12:00:01.000000Z"}}
     assert second[2]["metadata"]["name"] != first[2]["metadata"]["name"]
 
 
@@ -258,10 +256,10 @@ async def test_memory_is_bounded_whatever_happens_to_how_many_objects() -> None:
     bench = Bench(Writer(), limit=10_000)
     await bench.say(*(dataclasses.replace(POD, name=f"p{number}") for number in range(4200)))
     await bench.say(POD)
-    kept = len(bench.recorder._told)  # noqa: SLF001 - no other way to see what is kept
+    kept = len(bench.recorder._told)
     assert kept <= 4200
     await bench.say(*(dataclasses.replace(POD, name=f"q{number}") for number in range(10)))
-    assert len(bench.recorder._told) <= 4096  # noqa: SLF001 - as above
+    assert len(bench.recorder._told) <= 4096
 
 
 @pytest.mark.parametrize(

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from typing import Any
 
 import pytest
 
 from hami_operator import clock, errors
+from hami_operator.cli import main, switches
 from hami_operator.cluster import pages, ports
 from hami_operator.cluster.kubernetes import admin
 from hami_operator.cluster.memory import server, store
 from hami_operator.devices import registry
 from hami_operator.protocol import keys
-from hami_operator.simulator import catalogue, feed, fleet, kubelet, machine, mirror
+from hami_operator.simulator import catalogue, feed, fleet, kubelet, machine, mirror, plugin
 from tests import builders, fakes
 
 TO_ALLOCATE = "hami.io/vgpu-devices-to-allocate"
@@ -298,10 +303,8 @@ async def test_another_pods_lock_is_not_released(simulated: fleet.Fleet, cluster
 
 async def test_a_pod_without_cards_just_runs(simulated: fleet.Fleet, cluster: Cluster) -> None:
     cluster.bind(builders.pod("p").container(), "json", {})
-    pod = await cluster.phase("p", "Running")
-    assert keys.BIND_PHASE not in pod["metadata"].get("annotations", {}) or (
-        pod["metadata"]["annotations"][keys.BIND_PHASE] == "allocating"
-    )
+    await cluster.phase("p", "Running")
+    assert cluster.annotations("pods", "p")[keys.BIND_PHASE] == "allocating", "nobody was asked"
 
 
 async def test_a_resource_that_the_node_never_had_is_nobodys_business(
@@ -476,27 +479,90 @@ async def test_a_switch_of_nothing_is_an_error(
         await simulated.die(node, word)
 
 
+class Panel:
+    """A fleet that notes its switches."""
+
+    def __init__(self) -> None:
+        self.turned: list[tuple[Any, ...]] = []
+        row = registry.default().by_word["NVIDIA"]
+        equipment = catalogue.Equipment(model=catalogue.MODELS["nvidia"], number=2)
+        self.one = plugin.install(row, equipment, "n1")
+
+    def plugin(self, _node: str, _word: str) -> plugin.Plugin:
+        return self.one
+
+    def __getattr__(self, name: str) -> Callable[..., Coroutine[Any, Any, None]]:
+        async def turn(*given: Any, **more: Any) -> None:
+            self.turned.append((name, *given, *more.items()))
+
+        return turn
+
+
+CARD = catalogue.MODELS["nvidia"].cards("n1", 2)[1].id
+
+
+@pytest.mark.parametrize(
+    ("line", "want"),
+    [
+        ("die n1 NVIDIA", ("die", "n1", "NVIDIA")),
+        ("crash n1 NVIDIA", ("die", "n1", "NVIDIA", ("noticed", True))),
+        ("revive n1 NVIDIA", ("revive", "n1", "NVIDIA")),
+        ("slow n1 NVIDIA 500ms", ("slow", "n1", "NVIDIA", 0.5)),
+        ("fail n1 NVIDIA 3", ("fail_next", "n1", "NVIDIA", ("times", 3))),
+        ("lose n1 NVIDIA 1", ("lose", "n1", "NVIDIA", CARD)),
+        ("find n1 NVIDIA 1", ("find", "n1", "NVIDIA", CARD)),
+        ("sicken n1 NVIDIA 1", ("sicken", "n1", "NVIDIA", CARD)),
+        ("heal n1 NVIDIA 1", ("heal", "n1", "NVIDIA", CARD)),
+        ("offer n1 NVIDIA 0", ("offer", "n1", "NVIDIA", 0)),
+        ("restore n1 NVIDIA", ("offer", "n1", "NVIDIA", None)),
+    ],
+)
+async def test_lines_turn_switches(line: str, want: tuple[Any, ...]) -> None:
+    panel: Any = Panel()
+    await switches.turn(panel, line)
+    assert panel.turned == [want]
+    assert line.split(maxsplit=1)[0] in switches.usage()
+
+
+@pytest.mark.parametrize(
+    ("line", "want"),
+    [
+        pytest.param("dance n1 NVIDIA", "not a switch", id="an unknown word"),
+        pytest.param("die n1", "not a switch", id="too few words"),
+        pytest.param("die n1 NVIDIA now", "not a switch", id="too many words"),
+        pytest.param("lose n1 NVIDIA 7", "'7' is none of 0, 1", id="no such card"),
+        pytest.param("offer n1 NVIDIA some", "'some' is not a whole number", id="no number"),
+        pytest.param("slow n1 NVIDIA soon", "'soon' is not a duration", id="no duration"),
+    ],
+)
+async def test_lines_that_say_nothing_are_errors(line: str, want: str) -> None:
+    panel: Any = Panel()
+    with pytest.raises(errors.SettingsError, match=want):
+        await switches.turn(panel, line)
+    assert panel.turned == []
+
+
 # ---- a server that fails
 
 
 @pytest.mark.parametrize(
-    ("method", "path", "status"),
+    ("request_line", "status"),
     [
-        pytest.param("PATCH", ".*/pods/p", 500, id="500 on the plugin's write"),
-        pytest.param("PATCH", ".*/pods/p/status", 429, id="429 on kubelet's write"),
-        pytest.param("PATCH", ".*/nodes/json", 409, id="409 on the release of the lock"),
-        pytest.param("GET", ".*/nodes/json", 503, id="503 on reading the node"),
-        pytest.param("GET", ".*/pods/p", 500, id="500 on reading the pod"),
+        pytest.param("PATCH .*/pods/p", 500, id="500 on the plugin's write"),
+        pytest.param("PATCH .*/pods/p/status", 429, id="429 on kubelet's write"),
+        pytest.param("PATCH .*/nodes/json", 409, id="409 on the release of the lock"),
+        pytest.param("GET .*/nodes/json", 503, id="503 on reading the node"),
+        pytest.param("GET .*/pods/p", 500, id="500 on reading the pod"),
     ],
 )
 async def test_serving_goes_on_after_failures_of_the_server(
     simulated: fleet.Fleet,
     cluster: Cluster,
     api: server.ApiServer,
-    method: str,
-    path: str,
+    request_line: str,
     status: int,
 ) -> None:
+    method, path = request_line.split()
     api.fail(method, path, status=status, times=2)
     cluster.bind(gpu_pod(), "json", {TO_ALLOCATE: "GPU-1,NVIDIA,1,1:;"})
     await cluster.phase("p", "Running")
@@ -538,10 +604,10 @@ async def test_watches_that_break_miss_nothing(
         await client.delete(ports.PODS, "a", namespace="default", grace_s=0)
         await client.create(ports.PODS, _pending("c"), namespace="default")
 
-        def names() -> list[str]:
+        def shown() -> list[str]:
             return [one["metadata"]["name"] for one in seen.all()]
 
-        assert await mirror.until(lambda: names() == ["b", "c"], bell, timeout_s=10)
+        assert await mirror.until(lambda: shown() == ["b", "c"], bell, timeout_s=10)
         running.cancel()
 
 
@@ -567,3 +633,90 @@ async def test_waiting_ends_in_time() -> None:
     bell = asyncio.Event()
     assert not await mirror.until(lambda: False, bell, timeout_s=0.01)
     assert await mirror.until(lambda: True, bell, timeout_s=0.01)
+
+
+# ---- the command
+
+
+LIMIT_S = 60.0
+
+
+class Command:
+    """``hami-operator simulate`` as a process of its own."""
+
+    def __init__(self, *arguments: str) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "hami_operator", "simulate", *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        # Nobody may wait for ever for a line that does not come.
+        self._limit = threading.Timer(LIMIT_S, self._process.kill)
+        self._limit.start()
+        self.said = self.hear()
+
+    def hear(self) -> str:
+        assert self._process.stdout is not None
+        return self._process.stdout.readline()
+
+    def type(self, line: str) -> str:
+        """Type a line; the first line of the answer."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{line}\n")
+        self._process.stdin.flush()
+        return self.hear()
+
+    def end(self, signal_number: int) -> int:
+        self._process.send_signal(signal_number)
+        self._process.communicate(timeout=LIMIT_S)
+        self._limit.cancel()
+        return self._process.returncode
+
+
+def names(api: server.ApiServer, kind: str) -> list[str]:
+    return [record.key[1] for record in api.call(api.store.list, kind).records]
+
+
+@pytest.mark.parametrize(
+    ("flags", "number", "want_left"),
+    [
+        pytest.param((), signal.SIGTERM, [], id="it cleans up"),
+        pytest.param(("--keep",), signal.SIGINT, ["x-01", "x-02"], id="or leaves all behind"),
+    ],
+)
+def test_the_command_serves_until_it_is_told_to_end(
+    api: server.ApiServer, flags: tuple[str, ...], number: int, want_left: list[str]
+) -> None:
+    families = ("--families", "nvidia, hcu", "--nodes", "2", "--prefix", "x-")
+    command = Command("--server", api.url, *families, *flags)
+    assert command.said == "2 simulated nodes serve pods; interrupt to end\n"
+    assert names(api, "nodes") == ["x-01", "x-02"]
+    assert command.type("\nlose x-01 NVIDIA 0") == "done: lose x-01 NVIDIA 0\n"
+    node = Cluster(api).get("nodes", "x-01")
+    assert node["status"]["capacity"][GPU] == "30"
+    assert command.type("dance") == "dance: not a switch; these are:\n"
+    assert command.end(number) == 0
+    assert names(api, "nodes") == want_left
+
+
+@pytest.mark.parametrize(
+    ("flags", "want"),
+    [
+        pytest.param(("--families", "gpu"), "families: 'gpu' is none of nvidia", id="a family"),
+        pytest.param(("--families", ""), "families: '' is none of nvidia", id="no family"),
+        pytest.param(("--nodes", "0"), "nodes: 0 is less than 1", id="no node"),
+        pytest.param(("--cards", "-1"), "cards: -1 is less than 1", id="no card"),
+        pytest.param(("--period", "soon"), "period: 'soon' is not a duration", id="a period"),
+        pytest.param(("--delay", "-1s"), "delay: '-1s' is not a duration", id="a delay"),
+    ],
+)
+def test_flags_that_cannot_be_used_are_named(
+    flags: tuple[str, ...], want: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main.main(["simulate", "--server", "http://127.0.0.1:9", *_one_word(flags)]) == 2
+    assert f"hami-operator: {want}" in capsys.readouterr().err
+
+
+def _one_word(flags: tuple[str, ...]) -> tuple[str]:
+    return ("=".join(flags),)

@@ -132,6 +132,12 @@ def test_a_lock_that_names_nobody_has_no_holder(value: str) -> None:
         pytest.param(
             BOUND.annotate({keys.BIND_PHASE: "success"}), 0, "default/a", id="served in part"
         ),
+        pytest.param(
+            SERVED.annotate({"hami.io/hcu-devices-allocated": "H,HCU,1,1:;"}),
+            0,
+            "default/a",
+            id="served by the first of two plugins; the other erases nothing",
+        ),
         pytest.param(BOUND.annotate({keys.BIND_PHASE: "failed"}), 0, "", id="refused"),
         pytest.param(BOUND.phase("Running"), 0, "", id="running"),
         pytest.param(BOUND.on("n2"), 0, "", id="bound elsewhere"),
@@ -249,6 +255,7 @@ def test_a_pod_that_its_plugin_forgot_is_told_once_and_keeps_everything() -> Non
     assert stage.wait(10) == []
     assert [one.pod.name for one in stage.world.stuck(at(61))] == ["a"]
     assert stage.usage("n1") == {"GPU-0": (1, 1000)}
+    stage.pod(wants("z").version(2).on("n1"))
     stage.gone("a")
     assert stage.world.stuck(at(61)) == ()
 

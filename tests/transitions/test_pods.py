@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from hami_operator.protocol import keys
-from hami_operator.scheduling import effects, queue
+from hami_operator.scheduling import claim, effects, queue
 from tests import builders
 from tests.transitions.stage import AL, Stage, gpus, placed, wants
 
@@ -139,6 +139,16 @@ def test_what_is_odd_is_told_once(
     fresh.node(gpus("n1"))
     assert fresh.pod(pod) == want
     assert fresh.pod(pod.version(9)) == []
+
+
+def test_oddities_can_be_counted_until_their_pods_are_gone() -> None:
+    stage = Stage()
+    stage.node(gpus("n1"))
+    stage.pod(wants("a").on("n1"))
+    found = stage.world.oddities.findings()
+    assert [[one.oddity for one in each] for each in found.values()] == [[claim.Oddity.BYPASSED]]
+    stage.gone("a")
+    assert stage.world.oddities.findings() == {}
 
 
 def test_a_decision_that_cannot_be_read_closes_its_type_until_the_pod_is_gone() -> None:
@@ -287,6 +297,15 @@ def test_a_terminating_pod_of_the_queue_is_skipped_with_an_event() -> None:
     )
     stage.pod(wants("a").version(3).terminating())
     assert stage.state.waiting == frozenset()
+
+
+def test_a_pod_that_is_assumed_already_is_not_tried() -> None:
+    stage = Stage()
+    stage.node(gpus("n1"))
+    stage.pod(wants("a"))
+    stage.world.ledger.assume(wants("a").read(), "n1", {})
+    assert stage.run() == []
+    assert stage.place("a") is None
 
 
 def test_a_pod_that_asks_for_what_no_device_can_have_waits_with_the_field_named() -> None:

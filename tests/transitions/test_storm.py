@@ -42,6 +42,7 @@ class Storm(stateful.RuleBasedStateMachine):
         self.stage = Stage()
         self.cluster = Cluster()
         self.binds: dict[str, effects.Bind] = {}
+        self.told_gone: set[str] = set()
         self.born = 0
         for node in NODES:
             self.see_node(node)
@@ -52,7 +53,7 @@ class Storm(stateful.RuleBasedStateMachine):
     @stateful.rule(node=nodes)
     def see_node(self, node: str) -> None:
         self.cluster.version += 1
-        self.stage.node(gpus(node, memory_mib=CARD_MIB, count=4).version(self.cluster.version))
+        self.stage.node(gpus(node, memory_mib=CARD_MIB).version(self.cluster.version))
 
     @stateful.rule(node=nodes)
     def lose_node(self, node: str) -> None:
@@ -118,7 +119,11 @@ class Storm(stateful.RuleBasedStateMachine):
         uid = pod.read().uid
         self.cluster.ended[uid] = pod
         if not lost:
-            self.stage.world.pod_gone(uid, self.stage.now)
+            self._tell_gone(uid)
+
+    def _tell_gone(self, uid: str) -> None:
+        self.told_gone.add(uid)
+        self.stage.world.pod_gone(uid, self.stage.now)
 
     @stateful.rule()
     def relist(self) -> None:
@@ -128,7 +133,7 @@ class Storm(stateful.RuleBasedStateMachine):
         alive = {pod.read().uid for pod in self.cluster.pods.values()}
         for known in self.stage.world.known_pods():
             if known.uid not in alive:
-                self.stage.world.pod_gone(known.uid, self.stage.now)
+                self._tell_gone(known.uid)
 
     @stateful.rule(data=st.data(), node=nodes)
     def intrude(self, data: Any, node: str) -> None:
@@ -207,9 +212,13 @@ class Storm(stateful.RuleBasedStateMachine):
             if item.place is queue.Place.BINDING:
                 assert item.pod.uid in self.binds
             assert item.place is not queue.Place.IN_FLIGHT
-            assert item.pod.uid not in self.cluster.ended or item.pod.uid in {
-                pod.uid for pod in self.stage.world.known_pods()
-            }
+
+    @stateful.invariant()
+    def who_was_told_to_be_gone_never_comes_back(self) -> None:
+        world = self.stage.world
+        present = {item.pod.uid for item in world.queue.items()}
+        present |= {entry.uid for entry in world.ledger}
+        assert not self.told_gone & present
 
     @stateful.invariant()
     def totals_are_the_sum_of_the_entries(self) -> None:

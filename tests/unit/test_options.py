@@ -39,6 +39,7 @@ def test_every_option_can_be_given_by_flag_and_by_variable(option: options.Optio
     values = {"http_bind": "h:1", "log_format": "console", "decision_carrier": "patch"}
     values |= {"node_lock": "memory", "node_scheduler_policy": "spread"}
     values |= {"gpu_scheduler_policy": "mutex", "scheduler_name": "x", "namespace": "x"}
+    values |= {"webhook_bind": "h:2", "cert_file": "/tls.crt", "key_file": "/tls.key"}
     value = values.get(option.key, "7s")
     by_flag = options.load(parse(option.flag, value), {})
     assert by_flag == options.load(parse(), {option.variable: value})
@@ -48,6 +49,13 @@ def test_every_option_can_be_given_by_flag_and_by_variable(option: options.Optio
 def test_leader_election_can_be_switched_off_both_ways() -> None:
     assert not options.load(parse("--no-leader-elect"), {}).leader_elect
     assert not options.load(parse(), {"HAMI_OPERATOR_LEADER_ELECT": "false"}).leader_elect
+
+
+def test_the_default_schedulers_pods_can_be_left_to_it_both_ways() -> None:
+    by_flag = options.load(parse("--no-force-overwrite-default-scheduler"), {})
+    variable = {"HAMI_OPERATOR_FORCE_OVERWRITE_DEFAULT_SCHEDULER": "false"}
+    assert not by_flag.force_overwrite_default_scheduler
+    assert by_flag == options.load(parse(), variable)
 
 
 def test_the_pods_own_namespace_is_where_the_lease_lives() -> None:

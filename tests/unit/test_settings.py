@@ -34,6 +34,20 @@ def test_no_source_gives_the_defaults() -> None:
             id="a policy chain",
         ),
         pytest.param(
+            {"admission": {"strict": True}}, {"admission_strict": True}, id="strict admission"
+        ),
+        pytest.param(
+            {"admission": {"excluded_namespaces": ["a", "b"]}},
+            {"admission_excluded_namespaces": ("a", "b")},
+            id="a list of names",
+        ),
+        pytest.param(
+            {"admission.unlimited_namespaces": "a, b,"},
+            {"admission_unlimited_namespaces": ("a", "b")},
+            id="a comma list of names",
+        ),
+        pytest.param({"cert_file": "/tls/tls.crt"}, {"cert_file": "/tls/tls.crt"}, id="a file"),
+        pytest.param(
             {"vendors": {"NVIDIA": {"default_cores": 10}}},
             {"vendors": {"NVIDIA": {"default_cores": 10}}},
             id="vendor overrides pass through",
@@ -64,6 +78,18 @@ def test_a_readable_value_arrives(source: dict, want: dict) -> None:
         pytest.param({"http_bind": "localhost"}, "http_bind", id="an address without a port"),
         pytest.param({"http_bind": "h:99999"}, "http_bind", id="a port out of range"),
         pytest.param({"gpu_scheduler_policy": " "}, "gpu_scheduler_policy", id="a blank policy"),
+        pytest.param(
+            {"admission": {"excluded_namespaces": 5}},
+            "admission.excluded_namespaces",
+            id="a number of namespaces",
+        ),
+        pytest.param(
+            {"admission": {"excluded_namespaces": ["Upper"]}},
+            "admission.excluded_namespaces",
+            id="a namespace of an illegal name",
+        ),
+        pytest.param({"admission": {"strikt": True}}, "admission.strikt", id="a nested misprint"),
+        pytest.param({"cert_file": 5}, "cert_file", id="a file that is a number"),
         pytest.param({"vendors": []}, "vendors", id="vendors that are a list"),
         pytest.param({"vendors": {"NVIDIA": 1}}, "vendors.NVIDIA", id="a vendor without fields"),
         pytest.param(

@@ -1,16 +1,31 @@
-"""NVIDIA GPUs, shared by slots, memory and cores."""
+"""NVIDIA GPUs: shared by slots, memory and cores, or partitioned; chosen by their links."""
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Mapping
 from typing import Final
 
 from hami_operator import errors
-from hami_operator.devices import admit, checks, fit, request, usage, vendor
-from hami_operator.protocol import keys, register
+from hami_operator.devices import (
+    admit,
+    annotate,
+    checks,
+    fit,
+    groups,
+    links,
+    partition,
+    request,
+    selection,
+    usage,
+    vendor,
+)
+from hami_operator.protocol import decision, keys, miglist, register
 
 _MODE: Final = "nvidia.com/vgpu-mode"
-_MIG: Final = "mig"
-_MIG_ALLOCATIONS: Final = "hami.io/vgpu-mig-allocations"
+_MIG_LIST: Final = "hami.io/vgpu-mig-allocations"
+_PAIR_SCORES: Final = "hami.io/node-nvidia-score"
+_LINKED: Final = "topology-aware"
 
 
 def _type(walk: fit.Walk, card: register.Card, used: usage.Usage) -> errors.Reason | None:
@@ -21,15 +36,83 @@ def _type(walk: fit.Walk, card: register.Card, used: usage.Usage) -> errors.Reas
     return checks.by_type(walk, card, used)
 
 
-def _no_instances(walk: fit.Walk, card: register.Card, used: usage.Usage) -> errors.Reason | None:
-    """A partitioned card is only given away instance by instance, and never by this rule."""
-    return errors.Reason.CARD_MIG_INFEASIBLE if card.mode == _MIG else None
+def _quota(walk: fit.Walk, card: register.Card, used: usage.Usage) -> errors.Reason | None:
+    """A partitioned card gives a whole instance, whatever less was asked for."""
+    found = None
+    if card.mode == partition.MODE:
+        found = partition.choose(card, walk.memory_mib, used.places)
+    if found is None:
+        return checks.quota(walk, card, used)
+    return checks.quota_of(walk, card, found.profile.memory_mib, found.profile.cores)
+
+
+def _instance(walk: fit.Walk, card: register.Card, used: usage.Usage) -> errors.Reason | None:
+    """A partitioned card is only given away instance by instance."""
+    if card.mode != partition.MODE:
+        return None
+    found = partition.choose(card, walk.memory_mib, used.places)
+    if found is None:
+        return errors.Reason.CARD_MIG_INFEASIBLE
+    walk.memory_mib, walk.cores = found.profile.memory_mib, found.profile.cores
+    walk.custom = {partition.CUSTOM: found.instance}
+    return None
 
 
 def _may_repeat(walk: fit.Walk) -> bool:
     """A partitioned card can serve several devices of one container."""
-    allowed = walk.context.pod_annotations.get(_MODE, _MIG)
-    return _MIG in allowed and any(card.card.mode == _MIG for card in walk.candidates)
+    allowed = walk.context.pod_annotations.get(_MODE, partition.MODE)
+    cards = (each.card for each in walk.candidates)
+    return partition.MODE in allowed and any(card.mode == partition.MODE for card in cards)
+
+
+def _collect(walk: fit.Walk) -> bool:
+    return _LINKED in walk.context.policy
+
+
+def _choose(walk: fit.Walk) -> fit.Fit | fit.NoFit:
+    """By links, under NUMA binding among the cards of the first node that has enough."""
+    pools = [tuple(walk.picks)]
+    if selection.numa_bound(walk.row, walk.context.pod_annotations):
+        numa = {each.card.id: each.card.numa for each in walk.candidates}
+        pools = groups.of(walk.picks, lambda pick: numa[pick.id])
+    count = walk.request.count
+    pool = next((pool for pool in pools if len(pool) >= count), None)
+    if pool is None:
+        return _scattered(walk, pools)
+    if len(pool) == count:
+        return fit.Fit(picks=pool)
+    scores = links.read(walk.context.node_annotations.get(_PAIR_SCORES)) or {}
+    if count == 1:
+        return fit.Fit(picks=(links.loneliest(pool, scores),))
+    return fit.Fit(picks=links.best(pool, count, scores))
+
+
+def _scattered(walk: fit.Walk, pools: list[groups.Picks]) -> fit.NoFit:
+    """No NUMA node has enough: as if the cards of all but the last had been given back."""
+    *others, last = pools or [()]
+    discarded = sum(map(len, others))
+    if discarded:
+        walk.refuse(errors.Reason.NUMA_NOT_FIT, discarded)
+    walk.picks[:] = last
+    return fit.too_few(walk)
+
+
+def _annotate(
+    row: vendor.Vendor, slots: decision.Slots, facts: annotate.Facts
+) -> Mapping[str, str]:
+    reserved = partition.reservations(slots)
+    return {_MIG_LIST: miglist.encode(reserved)} if reserved else {}
+
+
+def _partitioned(card: register.Card) -> bool:
+    """The plugin creates all instances of a pod at once, so none may take another's place."""
+    return card.mode == partition.MODE
+
+
+def _notes(node: vendor.NodeFacts) -> tuple[register.Finding, ...]:
+    """Links that cannot be read count as none, and the cards stay."""
+    readable = links.read(node.annotations.get(_PAIR_SCORES)) is not None
+    return () if readable else (register.Finding(entry=0, field=_PAIR_SCORES),)
 
 
 def _admit(
@@ -99,7 +182,7 @@ NVIDIA: Final = vendor.Vendor(
     pod=vendor.PodKeys(
         to_allocate="hami.io/vgpu-devices-to-allocate",
         allocated="hami.io/vgpu-devices-allocated",
-        plugin=(_MIG_ALLOCATIONS,),
+        plugin=(_MIG_LIST,),
     ),
     selection=vendor.Selection(
         use_type="nvidia.com/use-gputype",
@@ -113,10 +196,33 @@ NVIDIA: Final = vendor.Vendor(
     lock=keys.NODE_LOCK,
     consumes=True,
     checks=frozenset(vendor.Check),
+    file=vendor.Section(
+        path=("nvidia",),
+        names={
+            **vendor.PLAIN,
+            "resourceMemoryPercentageName": "percent",
+            "resourcePriorityName": "priority",
+            "defaultMemory": "default_memory_mib",
+            "defaultCores": "default_cores",
+            "defaultGPUNum": "default_count",
+            "gpuCorePolicy": "core_policy",
+            "overwriteEnv": "overwrite_env",
+            "runtimeClassName": "runtime_class",
+        },
+    ),
     hooks=vendor.Hooks(
+        notes=_notes,
         admit=_admit,
-        checks={vendor.Check.TYPE: _type},
-        rule=_no_instances,
+        checks={vendor.Check.TYPE: _type, vendor.Check.QUOTA: _quota},
+        rule=_instance,
         enough=_may_repeat,
+        again=partition.again,
+        collect=_collect,
+        choose=_choose,
+        charge=partition.charge,
+        settle=functools.partial(partition.settle, _MIG_LIST),
+        lasts=_partitioned,
+        remark=functools.partial(partition.remark, _MIG_LIST),
+        annotate=_annotate,
     ),
 )

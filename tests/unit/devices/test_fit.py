@@ -332,7 +332,8 @@ def test_a_replaced_check_is_asked_even_without_demands() -> None:
 def test_a_hook_may_judge_the_node_before_the_walk() -> None:
     mode = fit.NoFit(counts=((Reason.MODE_NOT_FIT, 1),), candidates=2)
     refusing, passing = hooked(before=lambda walk: mode), hooked(before=lambda walk: None)
-    assert text(fit.fit(refusing, wanted(9), [candidate()], PLAIN)) == "1/2 ModeNotFit"
+    assert text(fit.fit(refusing, wanted(), [candidate()], PLAIN)) == "1/2 ModeNotFit"
+    assert text(fit.fit(refusing, wanted(2), [candidate()], PLAIN)) == "NodeInsufficientDevice"
     assert picks(fit.fit(passing, wanted(), [candidate()], PLAIN)) == [("c0", 1000, 0)]
 
 

@@ -167,12 +167,15 @@ def test_what_a_node_has(one: vendor.Vendor, given_node: Node, want: inventory.I
 SHAPE = capacity.Shape(
     infix="acme",
     model="Acme",
-    cores="acme.io/c",
-    memory="acme.io/m",
-    cores_per_card=16,
-    memory_unit_mib=512,
+    units=16,
+    count=100,
+    cores=16,
 )
-COUNTED = hooked(devices=lambda node: capacity.found(node, SHAPE))
+COUNTED = hooked(
+    devices=lambda _, node: capacity.found(
+        node, "acme.io/c", SHAPE, memory="acme.io/m", unit_mib=512
+    )
+)
 
 
 def counted(number: int, memory_mib: int) -> tuple[register.Card, ...]:

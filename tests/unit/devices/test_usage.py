@@ -31,9 +31,11 @@ def test_an_undo_may_come_twice() -> None:
 
 
 def test_the_row_may_count_otherwise() -> None:
-    doubled = hooked(account=lambda used, pick: used.add(pick).add(pick))
-    assert account.charge(ROW, usage.UNUSED, PICK) == usage.Usage(1, 1000, 30)
-    assert account.charge(doubled, usage.UNUSED, PICK) == usage.Usage(2, 2000, 60)
+    doubled = hooked(
+        charge=lambda card, pick, _: usage.CardUsage(card.card, card.usage.add(pick).add(pick))
+    )
+    assert account.charge(ROW, candidate(), PICK) == candidate(used=usage.Usage(1, 1000, 30))
+    assert account.charge(doubled, candidate(), PICK).usage == usage.Usage(2, 2000, 60)
 
 
 @pytest.mark.parametrize(
@@ -50,6 +52,6 @@ def test_a_hook_says_higher_is_better_and_the_policy_turns_it(
         pod_annotations={},
         node_annotations={},
     )
-    five = row(score_weight=weight, hooks=hooked(score=lambda _: 5.0).hooks)
+    five = row(score_weight=weight, hooks=hooked(score=lambda *_: 5.0).hooks)
     assert score.term(five, facts) == want
     assert score.term(ROW, facts) == 0

@@ -301,7 +301,7 @@ def test_a_row_may_add_its_own_term_to_the_score(
 ) -> None:
     """Higher is better for the row, whatever the policy."""
 
-    def term(facts: score.Facts) -> float:
+    def term(_: vendor.Vendor, facts: score.Facts) -> float:
         assert facts.slots == ((facts.slots[0][0],),)
         assert facts.before[0].card.id == facts.slots[0][0].id
         return {"a": 2.5, "b": 3.5}[facts.node_annotations["name"]]

@@ -237,6 +237,15 @@ def test_which_updates_of_a_parked_pod_count(changed: builders.PodBuilder, want:
     assert item.pod == changed.read()
 
 
+def test_a_changed_priority_counts_at_once() -> None:
+    line = waiting()
+    line.add(pod("a", 1), at(0))
+    line.add(pod("b", 0), at(1))
+    line.update(pod("b", 5), at(2))
+    line.update(pod("a", 3), at(2))
+    assert [popped(line, 3), popped(line, 3), popped(line, 3)] == ["b", "a", None]
+
+
 def test_an_update_during_the_flight_sends_the_pod_to_rest_instead_of_parking_it() -> None:
     line = waiting()
     line.add(pod("a"), at(0))

@@ -1,0 +1,1 @@
+"""Benchmarks: what the scheduler costs, alone and on a real API server."""
