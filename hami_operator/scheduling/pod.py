@@ -64,6 +64,7 @@ class Pod:
         overhead: what its runtime class adds, in billionths.
         requests: what it asks for: cpu in thousandths, all else in whole units, no zeros.
         held: what it holds on its node, a resize in place considered.
+        admitted: kubelet has taken it on, so its device plugins have been asked.
         inits_done: every plain init container, of at least one, has ended well.
         unbuilt: rules it needs that this scheduler does not know.
         unheeded: wishes that this scheduler does not weigh.
@@ -95,6 +96,7 @@ class Pod:
     overhead: Mapping[str, int] = dataclasses.field(default_factory=fields.empty)
     requests: Mapping[str, int] = dataclasses.field(default_factory=fields.empty)
     held: Mapping[str, int] = dataclasses.field(default_factory=fields.empty)
+    admitted: bool = False
     inits_done: bool = False
     unbuilt: tuple[str, ...] = ()
     unheeded: tuple[str, ...] = ()
@@ -151,6 +153,7 @@ def read(raw: Mapping[str, Any]) -> Pod:
         overhead=amounts.overhead,
         requests=amounts.requests,
         held=amounts.held,
+        admitted=status.get("startTime") is not None,
         inits_done=_inits_done(read_containers, status, found),
         unbuilt=unbuilt.filters(spec, found),
         unheeded=unbuilt.preferences(spec, found),

@@ -132,10 +132,11 @@ class Services:
         """Whether a plugin may yet be asked for devices of the pod.
 
         The first of two plugins to finish says so and removes the lock while the other has not
-        been called. Where that one erases nothing, only a running pod tells that it was.
+        been called. Where that one erases nothing, only kubelet tells that it was: it asks all
+        plugins before its first word about the pod.
         """
         sharing = [row for row in self._sharing if pod.annotations.get(row.pod.recorded)]
-        if len(sharing) > 1 and not all(row.consumes for row in sharing):
+        if len(sharing) > 1 and not all(row.consumes for row in sharing) and not pod.admitted:
             return True
         return any(
             decision.unserved(pod.annotations.get(row.pod.to_allocate), row.keyword)

@@ -182,7 +182,7 @@ def _admit(
 def _prepare(walk: fit.Walk) -> Mapping[str, Any]:
     """The profile that serves the request, chosen once for the node."""
     cards = [each.card for each in walk.candidates]
-    profiles = sorted({one for card in cards for one in _profiles(card.custom["profiles"])})
+    profiles = sorted({one for card in cards for one in _profiles(card.custom.get("profiles", {}))})
     most = max((_most(card) for card in cards), default=1)
     return {"profile": _serving(profiles, walk.request.detail, most), "most": most}
 
@@ -211,7 +211,7 @@ def _before(walk: fit.Walk) -> fit.NoFit | None:
 def _amounts(walk: fit.Walk, card: register.Card) -> tuple[int, int, Mapping[str, Any]]:
     profile: _Profile = walk.facts["profile"]
     custom = {
-        "minor": card.custom["minor"],
+        "minor": card.custom.get("minor", ""),
         "slices": profile.slices,
         "profileID": profile.id,
         "profileName": profile.name,
@@ -231,7 +231,7 @@ def _taken(pick: decision.Pick, card: register.Card | None) -> int:
 
 
 def _most(card: register.Card) -> int:
-    return int(card.custom["maxSlice"])
+    return int(card.custom.get("maxSlice", 1))
 
 
 def _count(card: register.Card | None, used: usage.Usage, pick: decision.Pick) -> usage.Usage:

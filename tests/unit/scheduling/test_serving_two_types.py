@@ -41,3 +41,11 @@ def test_whether_a_pod_is_past_its_allocation(
     pod = builders.pod("p").container().on("n1").phase(phase).annotate(decisions)
     pod = pod.annotate({keys.BIND_PHASE: "success", keys.VGPU_NODE: "n1"})
     assert services.holder(pod.read()).past_allocation("n1") is want
+
+
+def test_kubelets_first_word_about_a_pod_says_that_every_plugin_was_asked() -> None:
+    services = serving.Services(registry.default(), 300.0)
+    pod = builders.pod("p").container().on("n1").phase("Pending").annotate(NVIDIA | HCU)
+    pod = pod.annotate({keys.BIND_PHASE: "success", keys.VGPU_NODE: "n1"})
+    pulling = pod.put("status.startTime", "2026-03-01T12:00:00Z")
+    assert services.holder(pulling.read()).past_allocation("n1") is True
