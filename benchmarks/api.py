@@ -115,13 +115,18 @@ class Seen:
 
 
 class Eyes:
-    """An own watch of the benchmark's pods; use it in ``async with``."""
+    """An own watch of the benchmark's pods; use it in ``async with``.
+
+    Attributes:
+        pods: name to what was seen of it.
+        interruptions: how often the server ended the watch; each delays what is seen a little.
+    """
 
     def __init__(self, api: Api) -> None:
         self._api = api
         self.pods: dict[str, Seen] = {}
+        self.interruptions = 0
         self._news = asyncio.Event()
-        self._watching = contextlib.AsyncExitStack()
 
     async def __aenter__(self) -> Self:
         found = await self._api.call("GET", f"{POD_PATH}?limit=1")
@@ -137,6 +142,8 @@ class Eyes:
     async def until(self, holds: Callable[[], bool], deadline_s: float) -> bool:
         """Wait until something holds, until a moment of the monotonic clock at most."""
         while not holds():
+            if self._task.done():
+                self._task.result()  # whatever ended the watch
             self._news.clear()
             try:
                 async with asyncio.timeout_at(deadline_s):
@@ -155,10 +162,15 @@ class Eyes:
         return {name: at for name, at in found.items() if at is not None}
 
     async def _watch(self, version: str) -> None:
-        path = f"{POD_PATH}?watch=1&resourceVersion={version}&timeoutSeconds=1800"
-        async for line in self._api.lines(path):
-            self._take(orjson.loads(line), time.monotonic())
-            self._news.set()
+        """Watch for ever: on a busy machine the server ends a watch that does not keep up."""
+        while True:
+            path = f"{POD_PATH}?watch=1&resourceVersion={version}&timeoutSeconds=1800"
+            async for line in self._api.lines(path):
+                event = orjson.loads(line)
+                version = event["object"]["metadata"]["resourceVersion"]
+                self._take(event, time.monotonic())
+                self._news.set()
+            self.interruptions += 1
 
     def _take(self, event: Mapping[str, Any], at: float) -> None:
         pod = event["object"]

@@ -101,6 +101,7 @@ async def burst(client: api.Api, eyes: api.Eyes, run: Run) -> dict[str, Any]:
         "variant": run.variant.name,
         "bound": len(bound),
         "of": len(names),
+        "watch_interruptions": eyes.interruptions,
         "load_average": round(os.getloadavg()[0], 2),
         **_speed(sent, bound),
         **{f"{who}_ms_per_pod": (spent[who] - cpu[who]) * 1000 / len(names) for who in cpu},

@@ -94,6 +94,10 @@ class Proxy:
         """Await ``hook()`` once, right before the next such request is passed on."""
         self._hooks.append((method, re.compile(path), hook))
 
+    def heal(self) -> None:
+        """Pass everything on again."""
+        self._faults.clear()
+
     def cut_watches(self) -> None:
         """Break every open watch."""
         for stream in tuple(self._streams):

@@ -98,9 +98,7 @@ SAMPLES: Final[Mapping[str, Sample]] = {
         asks=_SHARED[:3],
     ),
     "Metax-GPU": Sample(capacity={"metax-tech.com/gpu": CARDS}),
-    "Metax-SGPU": Sample(
-        annotations={"metax-tech.com/node-gpu-devices": _SGPU}, asks=_SHARED
-    ),
+    "Metax-SGPU": Sample(annotations={"metax-tech.com/node-gpu-devices": _SGPU}, asks=_SHARED),
     "Mthreads": Sample(
         capacity={"mthreads.com/sgpu-core": 16 * CARDS, "mthreads.com/sgpu-memory": 96 * CARDS},
         asks=({"count": 1}, {"count": 2}, {"count": 1, "memory": 32, "cores": 8}),
@@ -142,7 +140,9 @@ def node(row: vendor.Vendor, *, form: register.Form = register.Form.JSON) -> bui
         if row.node.handshake:
             written[row.node.handshake] = builders.ANSWERED
         made = made.annotate(written)
-    return made.allocatable({row.resources.count: str(sample.capacity.get(row.resources.count, 64))})
+    return made.allocatable(
+        {row.resources.count: str(sample.capacity.get(row.resources.count, 64))}
+    )
 
 
 def limits(row: vendor.Vendor, asked: Mapping[str, int]) -> Limits:

@@ -1,16 +1,18 @@
-"""What holds for every vendor row, whoever wrote it; exceptions would be a table here."""
+"""What holds for every vendor row, whoever wrote it: from the register to the release."""
 
 from __future__ import annotations
 
 import dataclasses
 import datetime
 import inspect
+import itertools
 import pathlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator
 
 import pytest
 
+from hami_operator import errors
 from hami_operator.devices import (
     account,
     admit,
@@ -24,51 +26,56 @@ from hami_operator.devices import (
     vendors,
 )
 from hami_operator.protocol import decision, instant, keys, register
+from hami_operator.scheduling import claim, ledger, nodes, snapshot, written
+from hami_operator.scheduling import pod as pods
+from tests import builders
+from tests.conformance import samples
 
-REGISTRY = registry.default()
+REGISTRY = samples.REGISTRY
 EVERY_ROW = pytest.mark.parametrize("row", [pytest.param(row, id=row.keyword) for row in REGISTRY])
 NOW = instant.Instant(
     monotonic_s=0.0, wall=datetime.datetime(2026, 2, 1, 8, 15, 30, tzinfo=datetime.UTC)
 )
+TIMEOUT_S = 300.0
 KEY = re.compile(r"(?:[a-z0-9][a-z0-9.-]{0,251}/)?[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+BARE = builders.node("bare").read()
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Node:
-    """A node as the core sees it."""
-
-    name: str = "n1"
-    labels: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    annotations: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    capacity: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    allocatable: Mapping[str, str] = dataclasses.field(default_factory=dict)
+def _asks() -> Iterator[object]:
+    """Every row with every way to ask it."""
+    for row in REGISTRY:
+        for asked in samples.of(row).asks:
+            said = " ".join(f"{name} {amount}" for name, amount in asked.items())
+            yield pytest.param(row, samples.limits(row, asked), id=f"{row.keyword}: {said}")
 
 
-def cards(row: vendor.Vendor, number: int = 2) -> list[usage.CardUsage]:
-    """Unused cards, large enough for one device each."""
-    made = [
-        register.Card(
-            id=f"card-{index}",
-            index=index,
-            count=4,
-            memory_mib=65536,
-            cores=100,
-            model=row.keyword,
-        )
-        for index in range(number)
-    ]
-    return [usage.CardUsage(card) for card in made]
+EVERY_ASK = pytest.mark.parametrize(("row", "limits"), list(_asks()))
 
 
-def smallest(row: vendor.Vendor, count: int = 1) -> request.Request:
-    """What a container gets that names only the count."""
-    found = request.read(row, limits={row.resources.count: str(count)}, requests={})
-    assert isinstance(found, request.Request)
+def cards(row: vendor.Vendor) -> list[usage.CardUsage]:
+    """The unused cards of a node."""
+    found = inventory.read(samples.node(row).read(), row)
+    assert found.state is inventory.State.AVAILABLE, found
+    return [usage.CardUsage(card) for card in found.cards]
+
+
+def asked(row: vendor.Vendor, limits: samples.Limits | None = None) -> request.Request:
+    """A request, admitted; the row's first one without limits."""
+    limits = limits or samples.limits(row, samples.of(row).asks[0])
+    admitted = admit.admit(row, admit.Container(name="main", limits=limits), admit.Pod())
+    assert isinstance(admitted, admit.Admitted), admitted
+    found = admit.read(row, admitted.container)
+    assert isinstance(found, request.Request), found
     return found
 
 
-def placed(row: vendor.Vendor, count: int = 1) -> tuple[decision.Pick, ...]:
-    answer = fit.fit(row, smallest(row, count), cards(row), fit.Context())
+def context(row: vendor.Vendor) -> fit.Context:
+    node = samples.node(row).read()
+    return fit.Context(node_annotations=node.annotations, node_labels=node.labels)
+
+
+def placed(row: vendor.Vendor, limits: samples.Limits | None = None) -> tuple[decision.Pick, ...]:
+    answer = fit.fit(row, asked(row, limits), cards(row), context(row))
     assert isinstance(answer, fit.Fit), answer
     return answer.picks
 
@@ -116,10 +123,12 @@ def test_the_row_owns_no_key_of_the_core(row: vendor.Vendor) -> None:
     assert not core & {*row.pod.names, row.node.register, row.node.handshake}
 
 
-def test_no_pod_key_belongs_to_two_rows() -> None:
-    owned = [key for row in REGISTRY for key in row.pod.names]
-    assert len(owned) == len(set(owned))
-    assert set(owned) | set(keys.DECISION) == REGISTRY.owned_pod_keys
+def test_no_decision_key_belongs_to_two_rows() -> None:
+    decided = [key for row in REGISTRY for key in (row.pod.to_allocate, row.pod.allocated) if key]
+    plugin = {key for row in REGISTRY for key in row.pod.plugin}
+    assert len(decided) == len(set(decided))
+    assert not plugin & set(decided)
+    assert {*decided, *plugin, *keys.DECISION} == REGISTRY.owned_pod_keys
 
 
 # --- behaviour -------------------------------------------------------------------------------
@@ -127,7 +136,7 @@ def test_no_pod_key_belongs_to_two_rows() -> None:
 
 @EVERY_ROW
 def test_a_node_without_the_backend_has_nothing_of_it(row: vendor.Vendor) -> None:
-    assert inventory.read(Node(), row) == inventory.ABSENT
+    assert inventory.read(BARE, row) == inventory.ABSENT
 
 
 @EVERY_ROW
@@ -135,13 +144,13 @@ def test_a_register_is_read_in_all_three_encodings(row: vendor.Vendor) -> None:
     if not row.node.register:
         assert row.hooks.devices
         return
-    some = [candidate.card for candidate in cards(row)]
+    some = samples.cards(row, 2)
     for form, width in ((register.Form.JSON, 0), (register.Form.TEXT, 7), (register.Form.TEXT, 9)):
         value = register.encode(some, form, width=width)
-        found = inventory.read(Node(annotations={row.node.register: value}), row)
+        found = inventory.read(builders.node("n").annotate({row.node.register: value}).read(), row)
         assert found.state is inventory.State.AVAILABLE
         assert [card.id for card in found.cards] == ["card-0", "card-1"]
-        assert found.asks
+        assert found.asks is bool(row.node.handshake)
 
 
 @EVERY_ROW
@@ -150,7 +159,7 @@ def test_a_register_of_nothing_well_formed_is_unavailable(row: vendor.Vendor, va
     if not row.node.register:
         assert row.hooks.devices
         return
-    found = inventory.read(Node(annotations={row.node.register: value}), row)
+    found = inventory.read(builders.node("n").annotate({row.node.register: value}).read(), row)
     assert found.state is inventory.State.UNAVAILABLE
     assert found.findings
 
@@ -177,11 +186,11 @@ def test_a_container_without_the_resources_is_left_alone(row: vendor.Vendor) -> 
     assert answer == admit.Admitted(container=given, pod=admit.Pod(), takes=False)
 
 
-@EVERY_ROW
+@EVERY_ASK
 def test_whoever_is_admitted_takes_devices_and_changes_nothing_when_asked_again(
-    row: vendor.Vendor,
+    row: vendor.Vendor, limits: samples.Limits
 ) -> None:
-    given = admit.Container(name="main", limits={row.resources.count: "1"})
+    given = admit.Container(name="main", limits=limits)
     once = admit.admit(row, given, admit.Pod())
     assert isinstance(once, admit.Admitted)
     assert once.takes
@@ -189,74 +198,220 @@ def test_whoever_is_admitted_takes_devices_and_changes_nothing_when_asked_again(
 
 
 @EVERY_ROW
-def test_a_request_for_the_count_alone_fits_on_an_unused_card(row: vendor.Vendor) -> None:
-    assert [pick.id for pick in placed(row)] == ["card-0"]
-    assert [pick.id for pick in placed(row, 2)] == ["card-0", "card-1"]
-
-
-@EVERY_ROW
 def test_no_unhealthy_card_is_handed_out(row: vendor.Vendor) -> None:
     sick = [usage.CardUsage(dataclasses.replace(one.card, healthy=False)) for one in cards(row)]
-    answer = fit.fit(row, smallest(row), sick, fit.Context())
+    answer = fit.fit(row, asked(row), sick, context(row))
     assert isinstance(answer, fit.NoFit)
 
 
-@EVERY_ROW
-def test_a_card_runs_out(row: vendor.Vendor) -> None:
-    """Placing one whole card after another ends, and no limit is broken on the way."""
-    standing = cards(row, 1)[0]
-    for _ in range(standing.card.count + 1):
-        answer = fit.fit(row, smallest(row), [standing], fit.Context())
+@EVERY_ASK
+def test_the_cards_run_out(row: vendor.Vendor, limits: samples.Limits) -> None:
+    """Placing one container after the other ends, and no limit is broken on the way."""
+    standing = {one.card.id: one for one in cards(row)}
+    for _ in range(1000):
+        answer = fit.fit(row, asked(row, limits), list(standing.values()), context(row))
         if isinstance(answer, fit.NoFit):
             break
-        standing = account.charge(row, standing, answer.picks[0])
+        for pick in answer.picks:
+            standing[pick.id] = account.charge(row, standing[pick.id], pick)
     else:
-        pytest.fail("the card never ran out")
-    assert standing.usage.memory_mib <= standing.card.memory_mib
+        pytest.fail("the cards never ran out")
+    assert any(one.usage.used for one in standing.values())
+    for one in standing.values():
+        assert one.usage.used <= one.card.count
+        assert one.usage.memory_mib <= one.card.memory_mib or not one.card.memory_mib
 
 
-@EVERY_ROW
-def test_a_decision_writes_exactly_keys_that_the_row_owns(row: vendor.Vendor) -> None:
-    slots = ((), placed(row), placed(row, 2), ())
-    written = annotate.decision_annotations(
+@EVERY_ASK
+def test_the_order_of_dictionaries_does_not_matter(
+    row: vendor.Vendor, limits: samples.Limits
+) -> None:
+    node = samples.node(row).annotate({"a": "b", "hami.io/device-cordon": ""}).read()
+    turned = fit.Context(
+        node_annotations=dict(reversed(node.annotations.items())),
+        node_labels=dict(reversed(node.labels.items())),
+    )
+    some = [
+        usage.CardUsage(
+            dataclasses.replace(one.card, custom=dict(reversed(one.card.custom.items())))
+            if one.card.custom
+            else one.card
+        )
+        for one in cards(row)
+    ]
+    found = fit.fit(row, asked(row, dict(reversed(limits.items()))), some, turned)
+    assert isinstance(found, fit.Fit)
+    assert [(pick.id, pick.memory_mib, pick.cores) for pick in found.picks] == [
+        (pick.id, pick.memory_mib, pick.cores) for pick in placed(row, limits)
+    ]
+
+
+@EVERY_ASK
+def test_a_decision_writes_exactly_keys_that_the_row_owns(
+    row: vendor.Vendor, limits: samples.Limits
+) -> None:
+    written_ = annotate.decision_annotations(
         [row],
-        {row.keyword: slots},
+        {row.keyword: ((), placed(row, limits), placed(row), ())},
         node_name="n1",
         now=NOW,
         containers=("init", "a", "b", "c"),
-        limits=({}, {row.resources.count: "1"}, {row.resources.count: "2"}, {}),
+        limits=({}, limits, samples.limits(row, samples.of(row).asks[0]), {}),
     )
-    assert set(written) <= set(row.pod.names)
-    assert {row.pod.to_allocate, row.pod.allocated} - {""} <= set(written)
+    assert set(written_) <= set(row.pod.names)
+    assert {row.pod.to_allocate, row.pod.allocated} - {""} <= set(written_)
 
 
-@EVERY_ROW
-def test_usage_after_a_restart_is_the_usage_of_the_decision(row: vendor.Vendor) -> None:
-    slots = ((), placed(row))
-    written = annotate.decision_annotations(
-        [row], {row.keyword: slots}, node_name="n1", now=NOW, containers=("init", "main")
-    )
-    again = decision.decode(written[row.pod.recorded], key=row.pod.recorded)
-
-    assert [len(slot) for slot in again] == [0, 1]
-    before, after = slots[1][0], again[1][0]
-    assert (after.id, after.memory_mib, after.cores) == (
-        before.id,
-        before.memory_mib,
-        before.cores,
-    )
-    card = cards(row, 1)[0]
-    assert account.charge(row, card, after) == account.charge(row, card, before)
+@EVERY_ASK
+def test_what_is_encoded_is_decoded(row: vendor.Vendor, limits: samples.Limits) -> None:
+    slots = ((), placed(row, limits), ())
+    value = decision.encode(slots, row.hooks.word or row.keyword)
+    again = decision.decode(value, key="key")
+    assert [[(one.id, one.memory_mib, one.cores) for one in slot] for slot in again] == [
+        [(one.id, one.memory_mib, one.cores) for one in slot] for slot in slots
+    ]
+    assert decision.encode(again, row.keyword) == decision.encode(slots, row.keyword)
 
 
 @EVERY_ROW
 def test_unserved_devices_are_recognised(row: vendor.Vendor) -> None:
-    written = annotate.decision_annotations(
-        [row], {row.keyword: (placed(row),)}, node_name="n1", now=NOW, containers=("main",)
+    written_ = annotate.decision_annotations(
+        [row],
+        {row.keyword: (placed(row),)},
+        node_name="n1",
+        now=NOW,
+        containers=("main",),
+        limits=({},),
     )
     if row.consumes:
-        assert decision.unserved(written[row.pod.to_allocate], row.keyword)
+        assert decision.unserved(written_[row.pod.to_allocate], row.keyword)
     assert not decision.unserved(";;", row.keyword)
+
+
+# --- the way of a pod ------------------------------------------------------------------------
+
+
+@dataclasses.dataclass
+class Cluster:
+    """A node of one row, and the books about it."""
+
+    row: vendor.Vendor
+
+    def __post_init__(self) -> None:
+        self.node = samples.node(self.row).read()
+        self.nodes = nodes.Nodes(REGISTRY, TIMEOUT_S)
+        self.nodes.seen(self.node, NOW, at_start=True)
+        self.books = ledger.Ledger(REGISTRY)
+        self.sight = snapshot.Snapshot(self.nodes, self.books)
+
+    def cards(self) -> tuple[usage.CardUsage, ...]:
+        (view,) = self.sight.views()
+        return view.cards.get(self.row.keyword, ())
+
+    def sums(self) -> dict[str, tuple[int, int, int]]:
+        """What is taken of each card, as new pods find it."""
+        return {
+            one.card.id: (one.usage.used, one.usage.memory_mib, one.usage.cores)
+            for one in self.cards()
+        }
+
+    def place(self, limits: samples.Limits) -> tuple[decision.Pick, ...]:
+        answer = fit.fit(self.row, asked(self.row, limits), self.cards(), context(self.row))
+        assert isinstance(answer, fit.Fit), answer.text()
+        return answer.picks
+
+
+def pod(name: str, row: vendor.Vendor, limits: samples.Limits) -> builders.PodBuilder:
+    """A pod whose middle container asks, as admission has left it."""
+    answer = admit.admit(row, admit.Container(name="main", limits=limits), admit.Pod())
+    assert isinstance(answer, admit.Admitted)
+    made = builders.pod(name).annotate(answer.pod.annotations).init("setup")
+    main = answer.container
+    made = made.container("main", limits=main.limits, requests=main.requests)
+    return made.container("beside")
+
+
+def decided(one: pods.Pod, slots: decision.Slots, row: vendor.Vendor) -> written.Decision:
+    found = written.write(
+        one, node=samples.NODE, slots={row.keyword: slots}, registry=REGISTRY, now=NOW
+    )
+    assert isinstance(found, written.Decision), found
+    return found
+
+
+@EVERY_ASK
+def test_register_request_fit_decision_decode_usage_release(
+    row: vendor.Vendor, limits: samples.Limits
+) -> None:
+    here = Cluster(row)
+    unused = here.sums()
+    assert len(unused) == samples.CARDS
+    assert set(unused.values()) == {(0, 0, 0)}
+    builder = pod("p", row, limits)
+    pending = builder.read()
+    slots = ((), here.place(limits), ())
+    result = decided(pending, slots, row)
+
+    here.books.assume(pending, samples.NODE, {row.keyword: slots})
+    reserved = here.sums()
+    bound = builder.on(samples.NODE).annotate(dict(result.annotations)).read()
+    claimed = claim.read(bound, REGISTRY)
+    here.books.observe(bound, ours=True)
+    again = Cluster(row)
+    again.books.observe(bound, ours=True)
+
+    assert reserved != unused
+    assert claimed.findings == ()
+    assert claim.same(claimed.slots, {row.keyword: slots})
+    assert here.sums() == reserved
+    assert again.sums() == reserved, "a restart counts what the decision says"
+    here.books.gone(bound.uid)
+    again.books.gone(bound.uid)
+    assert here.sums() == again.sums() == unused
+
+
+@EVERY_ASK
+def test_usage_after_a_restart_is_that_of_many_pods_that_came_one_after_the_other(
+    row: vendor.Vendor, limits: samples.Limits
+) -> None:
+    here, again = Cluster(row), Cluster(row)
+    for number in itertools.count():
+        answer = fit.fit(row, asked(row, limits), here.cards(), context(row))
+        if isinstance(answer, fit.NoFit):
+            break
+        builder = pod(f"p{number}", row, limits)
+        slots = ((), answer.picks, ())
+        here.books.assume(builder.read(), samples.NODE, {row.keyword: slots})
+        result = decided(builder.read(), slots, row)
+        bound = builder.on(samples.NODE).annotate(dict(result.annotations)).read()
+        again.books.observe(bound, ours=True)
+
+    assert number > 0
+    assert again.sums() == here.sums()
+    first = fit.fit(row, asked(row, limits), again.cards(), context(row))
+    assert first == fit.fit(row, asked(row, limits), here.cards(), context(row))
+
+
+@EVERY_ROW
+def test_a_type_that_kubelet_does_not_offer_or_that_falls_silent_takes_no_pods(
+    row: vendor.Vendor,
+) -> None:
+    here = Cluster(row)
+    here_cards = inventory.read(here.node, row)
+    offered = samples.of(row).capacity or {row.resources.count: 1}
+    none = samples.node(row).allocatable(dict.fromkeys(offered, "0")).read()
+
+    assert inventory.read(none, row).unavailable_because is errors.Reason.TYPE_NOT_ALLOCATABLE
+    assert inventory.read(none, row).cards == here_cards.cards
+    if here_cards.asks:
+        asked_ = here.nodes.due(NOW)[samples.NODE]
+        silent = builders.NodeBuilder(samples.node(row).raw()).annotate(asked_).version(2)
+        here.nodes.seen(silent.read(), NOW)
+        later = dataclasses.replace(NOW, monotonic_s=TIMEOUT_S + 1)
+        here.nodes.expire(later)
+        because = here.nodes.standings(samples.NODE)[row.keyword].because
+        assert because is errors.Reason.TYPE_EXPIRED
+        assert here.cards() == ()
 
 
 # --- the engine ------------------------------------------------------------------------------
@@ -269,9 +424,21 @@ def test_every_vendor_file_is_in_the_registry() -> None:
         assert re.search(rf"\b{file.stem}\.", source), file.name
 
 
+def test_no_two_vendor_files_share_six_equal_lines() -> None:
+    folder = pathlib.Path(inspect.getfile(vendors)).parent
+    owners: dict[tuple[str, ...], str] = {}
+    for file in sorted(folder.glob("[!_]*.py")):
+        lines = [line.strip() for line in file.read_text(encoding="utf-8").splitlines()]
+        lines = [line for line in lines if line]
+        for start in range(len(lines) - 5):
+            six = tuple(lines[start : start + 6])
+            imports = all(re.match(r"(from|import) |[a-z_]+,$|\)$", line) for line in six)
+            assert imports or owners.setdefault(six, file.name) == file.name, (file.name, six)
+
+
 def test_the_engine_names_no_vendor() -> None:
     folder = pathlib.Path(inspect.getfile(vendor)).parent
-    named = [row.keyword for row in REGISTRY]
+    named = [row.keyword for row in registry.default()]
     named += [file.stem for file in (folder / "vendors").glob("[!_]*.py")]
     pattern = re.compile(rf"\b(?:{'|'.join(map(re.escape, named))})\b", re.IGNORECASE)
     found = {

@@ -29,19 +29,7 @@ def known(
     **options: Any,
 ) -> rules.Rules:
     """Rules with policies, and with ResourceQuotas of the namespace where some are given."""
-    limits = None
-    if quotas is not None:
-        known_quotas = quota.Quotas(registry)
-        known_quotas.seen(builders.quota("q", quotas))
-        held = used or {}
-
-        def limits(namespace: str) -> rules.Accounts | None:
-            if not known_quotas.limits(namespace):
-                return None
-            return lambda row: known_quotas.account(
-                namespace, row, held.get(row.keyword, usage.UNUSED)
-            )
-
+    limits = None if quotas is None else _limits(registry, quotas, used or {})
     return rules.build(
         registry,
         **{
@@ -55,11 +43,26 @@ def known(
     )
 
 
-def pod(**limits: Any) -> builders.PodBuilder:
+def _limits(
+    registry: registries.Registry, hard: Mapping[str, Any], used: Mapping[str, usage.Usage]
+) -> rules.Limits:
+    found = quota.Quotas(registry)
+    meta = {"name": "q", "namespace": NAMESPACE, "uid": "q"}
+    assert not found.seen({"metadata": meta, "spec": {"hard": dict(hard)}})
+
+    def limits(namespace: str) -> rules.Accounts | None:
+        if not found.limits(namespace):
+            return None
+        return lambda row: found.account(namespace, row, used.get(row.keyword, usage.UNUSED))
+
+    return limits
+
+
+def pod(limits: Mapping[str, Any] | None = None) -> builders.PodBuilder:
     """A pod as the API server shows it to us: its defaults are there already."""
     made = builders.PodBuilder({"metadata": {"name": "p", "namespace": NAMESPACE}, "spec": {}})
     made = made.scheduler("default-scheduler")
-    return with_container(made, "c", limits) if limits else made
+    return made if limits is None else with_container(made, "c", limits)
 
 
 def with_container(
