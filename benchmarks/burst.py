@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from benchmarks import actors, api, figures, meter, objects
 from hami_operator.protocol import keys
+from hami_operator.simulator import audit
 
 EXTENDED: Final = "example.com/gpu"
 """What kube-scheduler counts instead of cards."""
@@ -89,15 +90,16 @@ async def burst(client: api.Api, eyes: api.Eyes, run: Run) -> dict[str, Any]:
     """Create the pods at once and wait until all are bound and run."""
     pods = run.pods("burst", run.size.pods)
     names = [pod["metadata"]["name"] for pod in pods]
-    audit, cpu = meter.Audit(run.audit_log, run.scheduler.user), _cpu(run.pids)
+    log, cpu = meter.Audit(run.audit_log, run.scheduler.user), _cpu(run.pids)
     deadline = time.monotonic() + run.size.deadline_s
     sent = await client.create(pods)
     await eyes.until(lambda: eyes.count(names, "bound_s") == len(names), deadline)
     await eyes.until(lambda: eyes.count(names, "running_s") == len(names), deadline)
     await asyncio.sleep(SETTLE_S)
-    spent, asked = _cpu(run.pids), audit.take()
+    spent, asked = _cpu(run.pids), log.take()
     bound = eyes.times(names, "bound_s")
     return {
+        "faults": await _faults(client),
         "variant": run.variant.name,
         "bound": len(bound),
         "of": len(names),
@@ -107,7 +109,15 @@ async def burst(client: api.Api, eyes: api.Eyes, run: Run) -> dict[str, Any]:
         **{f"{who}_ms_per_pod": (spent[who] - cpu[who]) * 1000 / len(names) for who in cpu},
         "reads_per_pod": asked.reads / len(names),
         "writes_per_pod": asked.writes / len(names),
+        "requests": asked.counts,
     }
+
+
+async def _faults(client: api.Api) -> list[str]:
+    """What must not be, by the simulator's own check: over-booked cards, misplaced devices."""
+    nodes = await client.call("GET", "/api/v1/nodes")
+    pods = await client.call("GET", api.POD_PATH)
+    return list(audit.findings(nodes["items"], pods["items"]))
 
 
 def _speed(sent: Mapping[str, float], bound: Mapping[str, float]) -> dict[str, Any]:

@@ -36,6 +36,7 @@ COLUMNS: Final = {
     "writes/pod": "writes_per_pod",
     "waiting p99 s": "waiting_p99_s",
 }
+WARM_UPS: Final = 2
 LIFTED: Final = commands.Options(
     max_requests_inflight=3000,
     max_mutating_requests_inflight=1000,
@@ -43,7 +44,7 @@ LIFTED: Final = commands.Options(
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Measure every variant; 1 where pods were left without a node."""
+    """Measure every variant; 1 where pods were left without a node, or cards over-booked."""
     args = _parser().parse_args(arguments)
     try:
         variants = [actors.Variant.parse(name) for name in args.variants.split(",")]
@@ -57,7 +58,7 @@ def main(arguments: Sequence[str]) -> int:
     facts = {"nodes": args.nodes, "cards": args.cards, "pods": args.pods, "rounds": args.rounds}
     kept = {"machine": figures.machine(), **facts, "medians": result, "runs": rows}
     figures.keep(NAME, kept, args.output)
-    return 0 if all(row["bound"] == row["of"] for row in rows) else 1
+    return 0 if all(row["bound"] == row["of"] and not row["faults"] for row in rows) else 1
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -107,11 +108,11 @@ async def _measure(
         rows = []
         try:
             async with api.Api(plane) as client:
-                for _ in range(args.rounds):
-                    for variant in variants:
-                        bench = _Bench(plane, kubeconfig, nodes, client, args)
-                        rows.append(await bench.run(variant))
-                        print(_progress(rows[-1]), file=sys.stderr, flush=True)
+                bench = _Bench(plane, kubeconfig, nodes, client, args)
+                await bench.warm_up()
+                for variant in [*variants] * args.rounds:
+                    rows.append(await bench.run(variant))
+                    print(_progress(rows[-1]), file=sys.stderr, flush=True)
         finally:
             nodes.stop()
         return rows
@@ -120,7 +121,8 @@ async def _measure(
 def _progress(row: figures.Row) -> str:
     shown = ("pods_per_s", "p50_s", "p99_s", "waiting_p99_s")
     said = ", ".join(f"{key} {figures.text(row.get(key))}" for key in shown)
-    return f"{row['variant']}: {row['bound']} of {row['of']} bound, {said}"
+    faults = "".join(f"\n  {fault}" for fault in row["faults"])
+    return f"{row['variant']}: {row['bound']} of {row['of']} bound, {said}{faults}"
 
 
 class _Bench:
@@ -147,7 +149,18 @@ class _Bench:
             deadline_s=args.deadline,
         )
 
-    async def run(self, variant: actors.Variant) -> dict[str, Any]:
+    async def warm_up(self) -> None:
+        """Let the API server's cache of pods grow: with a small one it cuts watches in a burst."""
+        for _ in range(WARM_UPS):
+            await self.run(actors.Variant.parse(actors.FLOOR), waits=False)
+
+    async def run(self, variant: actors.Variant, *, waits: bool = True) -> dict[str, Any]:
+        """Measure one variant.
+
+        Args:
+            variant: what is measured.
+            waits: also the part in which pods wait for others.
+        """
         await self._nodes.serve("plugins")
         if variant.bare:
             await self._nodes.serve("kubelets")
@@ -158,7 +171,7 @@ class _Bench:
             run = self._with(scheduler, variant)
             async with api.Eyes(self._client) as eyes:
                 row = await burst.burst(self._client, eyes, run)
-            if self._size.waiting:
+            if waits and self._size.waiting:
                 await self._client.delete_all()
                 async with api.Eyes(self._client) as eyes:
                     row |= await burst.waiting(self._client, eyes, run)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import os
 from collections.abc import Mapping
@@ -24,10 +25,24 @@ def cpu_s(pid: int) -> float:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Requests:
-    """Requests that have been answered, without watches and Leases."""
+    """Requests that have been answered, without watches and Leases.
 
-    reads: int = 0
-    writes: int = 0
+    Attributes:
+        counts: verb, resource and status to how many.
+    """
+
+    counts: Mapping[str, int]
+
+    @property
+    def reads(self) -> int:
+        """How many of them change nothing."""
+        return sum(self.counts.values()) - self.writes
+
+    @property
+    def writes(self) -> int:
+        """How many of them may change something."""
+        each = self.counts.items()
+        return sum(number for words, number in each if words.split()[0] not in _READS)
 
 
 class Audit:
@@ -49,9 +64,8 @@ class Audit:
             log.seek(self._offset)
             *lines, rest = log.read().split(b"\n")
             self._offset = log.tell() - len(rest)
-        verbs = [event["verb"] for line in lines if self._counts(event := orjson.loads(line))]
-        reads = sum(verb in _READS for verb in verbs)
-        return Requests(reads=reads, writes=len(verbs) - reads)
+        events = [event for line in lines if self._counts(event := orjson.loads(line))]
+        return Requests(counts=collections.Counter(map(_words, events)))
 
     def _counts(self, event: Mapping[str, Any]) -> bool:
         subject = event.get("objectRef") or {}
@@ -59,3 +73,9 @@ class Audit:
             return False
         agent = str(event.get("userAgent", ""))
         return event["user"]["username"] == self._user or agent.startswith(self._user)
+
+
+def _words(event: Mapping[str, Any]) -> str:
+    subject = event["objectRef"]
+    resource = "/".join(filter(None, (subject["resource"], subject.get("subresource"))))
+    return f"{event['verb']} {resource} {event['responseStatus']['code']}"

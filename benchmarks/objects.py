@@ -97,8 +97,56 @@ def stored(made: Raw, *, version: int = 1) -> Raw:
         "uid": f"uid-{made['metadata']['name']}",
         "resourceVersion": str(version),
         "creationTimestamp": CREATED,
+        "managedFields": _managed(made),
     }
-    return {**made, "metadata": meta, "status": {"phase": "Pending"}}
+    spec = {**_DEFAULTS, **made["spec"]}
+    status = {"phase": "Pending", "qosClass": "Burstable"}
+    return {**made, "metadata": meta, "spec": spec, "status": status}
+
+
+_DEFAULTS: Final = {
+    "dnsPolicy": "ClusterFirst",
+    "restartPolicy": "Always",
+    "enableServiceLinks": True,
+    "preemptionPolicy": "PreemptLowerPriority",
+    "priority": 0,
+    "securityContext": {},
+    "serviceAccount": "default",
+    "serviceAccountName": "default",
+    "tolerations": [
+        {
+            "key": f"node.kubernetes.io/{state}",
+            "operator": "Exists",
+            "effect": "NoExecute",
+            "tolerationSeconds": 300,
+        }
+        for state in ("not-ready", "unreachable")
+    ],
+    "volumes": [
+        {
+            "name": "kube-api-access",
+            "projected": {
+                "defaultMode": 420,
+                "sources": [
+                    {"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}},
+                    {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt"}]}},
+                ],
+            },
+        }
+    ],
+}
+"""What admission adds to every pod."""
+
+
+def _managed(made: Raw) -> list[Raw]:
+    """Who wrote which field; nobody here reads it, and yet it makes up half of real objects."""
+    owned: Raw = {
+        f"f:{key}": {} for key in (*_DEFAULTS, "image", "imagePullPolicy", "name", "limits")
+    }
+    each = {f'k:{{"name":"{one["name"]}"}}': owned for one in made["spec"]["containers"]}
+    fields = {"f:metadata": {"f:labels": {".": {}, "f:app": {}}}, "f:spec": {"f:containers": each}}
+    entry = {"apiVersion": "v1", "fieldsType": "FieldsV1", "operation": "Update", "time": CREATED}
+    return [{**entry, "manager": name, "fieldsV1": fields} for name in ("client", "kubelet")]
 
 
 def gpu(count: int = 1, memory_mib: int = 4000, cores: int = 10) -> dict[str, int]:

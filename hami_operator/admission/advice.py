@@ -6,11 +6,9 @@ from hami_operator.devices import request, vendor
 
 
 def on_amount(row: vendor.Vendor, problem: request.Invalid) -> str:
-    """A sentence for an amount that the row cannot take; empty where there is nothing to say."""
+    """A sentence for an amount that the row cannot take."""
     names = row.resources
     match problem.resource:
-        case "":
-            return ""
         case names.count:
             return f"write a whole number of cards; {on_slices(row)}"
         case names.percent:

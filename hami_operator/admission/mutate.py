@@ -23,8 +23,16 @@ _PRIVILEGED: Final = (
     "container {name} is privileged, sees every card and keeps to no limit; "
     "remove securityContext.privileged, or move it to a pod that asks for no devices"
 )
+_CROWD: Final = (
+    "more than {most} containers ask for devices, and a decision has no room for so many; "
+    "write several pods"
+)
+MOST_CONTAINERS: Final = 1000
+"""Bounds the time of one admission; the devices of one pod are bounded anyway."""
 _FORGED: Final = "{where} {key} is written by the scheduler or a device plugin only; remove it"
 _REMOVED: Final = "{where} {key} was removed: only the scheduler or a device plugin writes it"
+
+_Takes = tuple[vendor.Vendor, request.Request]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -88,26 +96,45 @@ def _treat(
     about = admit.Pod(annotations=annotations, runtime_class=given.runtime_class)
     taken: dict[vendor.Vendor, list[quota.Taken]] = {}
     containers: list[admit.Container] = []
+    crowd = 0
     for one in given.containers:
-        values = one.values
-        for row in known.rows((*values.limits, *values.requests)):
-            answer = _ask(row, values, about)
-            if isinstance(answer, admit.Denied):
-                return verdict.Denied(message=validate.denial(row, answer))
-            values, about = answer.container, answer.pod
-            wanted = admit.read(row, values) if answer.takes else None
-            if isinstance(wanted, request.Request):
-                taken.setdefault(row, []).append((one.kind, wanted))
+        treated = _treat_one(one, about, known)
+        if isinstance(treated, verdict.Denied):
+            return treated
+        values, about, takes = treated
         containers.append(values)
+        for row, wanted in takes:
+            taken.setdefault(row, []).append((one.kind, wanted))
+        crowd += bool(takes)
+        if crowd > MOST_CONTAINERS:
+            return verdict.Denied(message=_CROWD.format(most=MOST_CONTAINERS))
     middle = len(given.inits)
     return _Treated(
         inits=tuple(containers[:middle]), apps=tuple(containers[middle:]), pod=about, taken=taken
     )
 
 
+def _treat_one(
+    one: pod.Container, about: admit.Pod, known: rules.Rules
+) -> tuple[admit.Container, admit.Pod, list[_Takes]] | verdict.Denied:
+    """One container after all rows, and what it takes of which."""
+    values = one.values
+    takes: list[_Takes] = []
+    for row in known.rows((*values.limits, *values.requests)):
+        answer = _ask(row, values, about)
+        if isinstance(answer, admit.Denied):
+            return verdict.Denied(message=validate.denial(row, answer))
+        values, about = answer.container, answer.pod
+        wanted = admit.read(row, values) if answer.takes else None
+        if isinstance(wanted, request.Request):
+            takes.append((row, wanted))
+    return values, about, takes
+
+
 def _ask(
     row: vendor.Vendor, values: admit.Container, about: admit.Pod
 ) -> admit.Admitted | admit.Denied:
+    """The row's own words come first; what it does not read is looked at all the same."""
     answer = admit.admit(row, values, about)
     if isinstance(answer, admit.Denied):
         return answer

@@ -59,7 +59,10 @@ def problem(
 
 
 def _broken(row: vendor.Vendor, asked: Amounts, account: rules.Account) -> Iterator[str]:
+    """The limits that do not hold, unless nothing is asked of what they count."""
     used = account.used
+    if asked == Amounts():
+        return
     if _exceeds(asked.memory_mib, used.memory_mib, account.memory_mib):
         amounts = (asked.memory_mib, used.memory_mib, account.memory_mib)
         yield _sentence(row.quota_memory, amounts, " MiB")
@@ -68,8 +71,7 @@ def _broken(row: vendor.Vendor, asked: Amounts, account: rules.Account) -> Itera
 
 
 def _exceeds(asked: int, used: int, limit: int | None) -> bool:
-    """Whether it breaks the limit; who asks for none of it breaks none."""
-    return limit is not None and asked > 0 and used + asked > limit
+    return limit is not None and used + asked > limit
 
 
 def _sentence(name: str, amounts: tuple[int, int, int | None], unit: str) -> str:

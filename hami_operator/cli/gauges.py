@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from typing import Final
 
 from hami_operator import clock
 from hami_operator.protocol import instant
 from hami_operator.runtime import reflector
-from hami_operator.scheduling import ledger, queue, world
+from hami_operator.scheduling import ledger, queue, quota, world
 from hami_operator.server import metrics
 
 _Values = Mapping[tuple[str, ...], float]
+_ZONE: Final = "vGPU"
+"""A label that has the same value wherever HAMi has it."""
 
 _QUEUES = {
     "active": (queue.Place.ACTIVE, queue.Place.IN_FLIGHT),
@@ -26,9 +29,16 @@ def connect(
     state: world.World,
     *,
     time: clock.Clock,
-    pods: reflector.Reflector,
+    watches: Mapping[str, reflector.Reflector],
 ) -> None:
-    """Let every gauge that has an owner be read from it."""
+    """Let every gauge that has an owner be read from it.
+
+    Args:
+        measured: the metrics.
+        state: owns most of what is measured.
+        time: for ages.
+        watches: resource to what watches it.
+    """
     readers = Readers(state, time)
     measured.read("hami_pending_pods", readers.pending_pods)
     measured.read("hami_node_device_available", readers.device_available)
@@ -39,7 +49,11 @@ def connect(
     measured.read("hami_foreign_usage_pods", readers.foreign_pods)
     measured.read("hami_allocation_stuck_pods", readers.stuck_pods)
     measured.read("hami_reservations", readers.reservations)
-    measured.read("hami_watch_age_seconds", lambda: {("pods",): pods.age_s()})
+    measured.read("hami_resource_quota_used", readers.quota_used)
+    measured.read("hami_resource_quota_limit", readers.quota_limit)
+    measured.read(
+        "hami_watch_age_seconds", lambda: {(name,): each.age_s() for name, each in watches.items()}
+    )
 
 
 class Readers:
@@ -121,3 +135,23 @@ class Readers:
         """Pods that are placed and not yet bound."""
         reserved = ledger.State.RESERVED
         return {(): sum(entry.state is reserved for entry in self._state.ledger)}
+
+    def quota_used(self) -> _Values:
+        """What namespaces hold of the resources that quotas may limit."""
+        return {
+            (one.namespace, one.name, "" if one.limit is None else str(one.limit), _ZONE): one.used
+            for one in self._quotas()
+        }
+
+    def quota_limit(self) -> _Values:
+        """What namespaces may hold."""
+        return {
+            (one.namespace, one.name, _ZONE): one.limit
+            for one in self._quotas()
+            if one.limit is not None
+        }
+
+    def _quotas(self) -> Iterator[quota.Standing]:
+        """Told by the leader alone: others do not see its reservations."""
+        state = self._state
+        return state.quotas.standings(state.ledger, state.nodes) if state.active else iter(())

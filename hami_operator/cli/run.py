@@ -91,7 +91,12 @@ async def serve(
     await wired.server.start()
     wired.start()
     wired.supervisor.when_stopping(flag.set)
-    await _serve_kopf(wired, given, flag)
+    try:
+        await _serve_kopf(wired, given, flag)
+    except BaseException:
+        await wired.drain()  # kopf may have given up before its cleanup
+        await wired.close()
+        raise
     stop = await wired.supervisor.wait_stop()
     await wired.close()
     _log.info("stopped", reason=stop.reason)

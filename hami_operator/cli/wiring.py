@@ -100,6 +100,7 @@ class Wiring:
         )
         self._pods = self._reflector(ports.PODS, self.intake.pods, ports.LIVE_PODS)
         self._nodes = self._reflector(ports.NODES, self.intake.nodes, ports.EVERYTHING)
+        self._quotas = self._reflector(ports.QUOTAS, self.intake.quotas, ports.EVERYTHING)
         self._resync = self._build_resync()
         self.webhook = self._build_webhook()
         self.server = self._build_server()
@@ -111,6 +112,7 @@ class Wiring:
         spawn, standing = self.supervisor.spawn, supervisor.Group.STANDING
         spawn("leader", self.leadership.run(), group=standing)
         spawn("pods", self._pods.run(), group=standing)
+        spawn("quotas", self._quotas.run(), group=standing)
         if self._by_kopf:
             spawn("nodes", self._resync.run())
         else:
@@ -246,7 +248,11 @@ class Wiring:
             self.state,
             self._performer,
             leadership=self.leadership,
-            sources={world.NODES: look_at_nodes, world.PODS: self._pods.relist},
+            sources={
+                world.QUOTAS: self._quotas.relist,
+                world.NODES: look_at_nodes,
+                world.PODS: self._pods.relist,
+            },
             bell=self._bell,
             time=self._given.time,
             metrics=self.metrics,
@@ -280,7 +286,8 @@ class Wiring:
         if not settings.cert_file or not settings.key_file:
             missing = "key_file" if settings.cert_file else "cert_file"
             raise errors.SettingsError(missing, "a certificate needs its key, and the key it")
-        served = webhook.routes(admission_rules(self._registry, settings), metrics=self.metrics)
+        rules = admission_rules(self._registry, settings, limits=self.state.accounts)
+        served = webhook.routes(rules, metrics=self.metrics)
         return webhook.Endpoint(
             settings.webhook_bind,
             tls.Certificate(settings.cert_file, settings.key_file),
@@ -293,10 +300,12 @@ class Wiring:
         readiness.require("pods are not listed yet", lambda: self._pods.synced)
         nodes = self._resync if self._by_kopf else self._nodes
         readiness.require("nodes are not listed yet", lambda: nodes.synced)
+        readiness.require("resource quotas are not listed yet", lambda: self._quotas.synced)
         if self.webhook is not None:
             endpoint = self.webhook
             readiness.require("the webhook has no certificate yet", lambda: endpoint.ready)
-        gauges.connect(self.metrics, self.state, time=self._given.time, pods=self._pods)
+        watches = {"pods": self._pods, "resourcequotas": self._quotas}
+        gauges.connect(self.metrics, self.state, time=self._given.time, watches=watches)
         routes = [*health.routes(readiness), *self.metrics.routes()]
         return app.Server(self._given.settings.http_bind, routes)
 

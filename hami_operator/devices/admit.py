@@ -50,7 +50,8 @@ class Container:
         """The container with exactly one entry of that name: replaced, else appended."""
         entry = {"name": name, "value": value}
         places = [place for place, old in enumerate(self.env) if old.get("name") == name]
-        kept = [old for place, old in enumerate(self.env) if place not in places[1:]]
+        doubles = frozenset(places[1:])
+        kept = [old for place, old in enumerate(self.env) if place not in doubles]
         if not places:
             return dataclasses.replace(self, env=(*kept, entry))
         kept[places[0]] = entry

@@ -17,6 +17,9 @@ from hami_operator.protocol import decision, keys, register
 
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
+NOTE: Final = "note"
+"""Under this key a pick may carry a sentence for people about how it was chosen."""
+
 QuotaFits = Callable[[Sequence[decision.Pick], int, int, str], bool]
 """(picks of this container so far, MiB, cores, card id) → whether the namespace has room."""
 

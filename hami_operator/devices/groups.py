@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Hashable, Iterable
 
+from hami_operator.devices import fit
 from hami_operator.protocol import decision
 
 Picks = tuple[decision.Pick, ...]
@@ -21,10 +23,16 @@ def of(picks: Iterable[decision.Pick], key: Key) -> list[Picks]:
     return list(found.values())
 
 
-def largest_first(picks: Iterable[decision.Pick], key: Key) -> Picks:
-    """All picks, those of the largest group first; of equal ones the first collected."""
-    ordered = sorted(of(picks, key), key=len, reverse=True)
-    return tuple(pick for group in ordered for pick in group)
+def choose(walk: fit.Walk, key: Key) -> fit.Fit | fit.NoFit:
+    """One card: the first. Several: those of the largest groups, of equal ones the first."""
+    obvious = fit.obvious(walk)
+    if obvious is not None:
+        return obvious
+    if walk.request.count == 1:
+        return fit.Fit(picks=tuple(walk.picks[:1]))
+    ordered = sorted(of(walk.picks, key), key=len, reverse=True)
+    picks = (pick for group in ordered for pick in group)
+    return fit.Fit(picks=tuple(itertools.islice(picks, walk.request.count)))
 
 
 def together(picks: Picks, key: Key) -> float:

@@ -115,10 +115,10 @@ class Binder:
         return found if isinstance(found, outcome.Outcome) else _failed(repr(error))
 
     async def _bind(self, order: effects.Bind) -> outcome.Outcome:
-        locks = lockers.needed(order.decision.annotations, self._registry)
-        if not locks:
+        need = lockers.needed(order.decision.annotations, self._registry)
+        if not need.keys:
             return await self._write(self._draft(order))
-        taken = await self._locker.acquire(order, locks)
+        taken = await self._locker.acquire(order, need)
         if isinstance(taken, outcome.Outcome):
             return taken
         draft = self._draft(order)
@@ -222,7 +222,8 @@ class Binder:
         draft.decision = carriers.refreshed(draft.decision, found, self._registry)
         problem = written.check(found, draft.decision)
         if problem:
-            return outcome.Outcome(ending=outcome.Ending.REFUSED, message=problem)
+            text = f"{problem} ({errors.Reason.DECISION_TOO_LARGE.word})"
+            return outcome.Outcome(ending=outcome.Ending.REFUSED, message=text)
         return None
 
     async def _undo(self, draft: _Draft) -> None:

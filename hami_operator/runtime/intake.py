@@ -38,6 +38,7 @@ class Intake:
     Attributes:
         pods: sink for all pods that have not ended, of all schedulers.
         nodes: sink for Nodes, where a reflector watches them.
+        quotas: sink for ResourceQuotas.
     """
 
     def __init__(
@@ -66,6 +67,11 @@ class Intake:
             lambda raw: self._take("Node", raw, self._node_seen),
             lambda raw: self._take("Node", raw, self._node_gone),
             lambda: self.source_synced(world.NODES),
+        )
+        self.quotas: reflector.Sink = _Sink(
+            lambda raw: self._take("ResourceQuota", raw, self._quota_seen),
+            lambda raw: self._take("ResourceQuota", raw, self._quota_gone),
+            lambda: self.source_synced(world.QUOTAS),
         )
 
     def node_event(self, type_: str | None, raw: ports.Raw) -> None:
@@ -133,6 +139,13 @@ class Intake:
         self._state.pending_gone(pods.read(raw).uid)
         return ()
 
+    def _quota_seen(self, raw: ports.Raw) -> world.Effects:
+        return self._state.quota_seen(raw, self._now())
+
+    def _quota_gone(self, raw: ports.Raw) -> world.Effects:
+        """May hold no more than the metadata."""
+        return self._state.quota_gone(*_reference(raw), self._now())
+
     def _note_condition(self, pod: pods.Pod) -> None:
         stands = pod.scheduled_condition
         if stands is not None and not pod.node_name:
@@ -157,24 +170,23 @@ class Intake:
         )
 
     def _tell_broken(self, kind: str, raw: Any, error: Exception) -> None:
-        metadata = raw.get("metadata") if isinstance(raw, Mapping) else None
-        found = metadata if isinstance(metadata, Mapping) else {}
-        name, namespace = str(found.get("name") or ""), str(found.get("namespace") or "")
+        namespace, name, uid = _reference(raw)
         _log.exception("object not taken in", kind=kind, namespace=namespace, name=name)
         self._metrics.count("hami_intake_errors_total", kind=kind)
         if not name:
             return
         text = f"this {kind} could not be taken in: {error!r}"
-        warning, reason = effects.EventType.WARNING, "IntakeFailed"
+        told: dict[str, Any] = {
+            "type": effects.EventType.WARNING, "reason": "IntakeFailed", "message": text
+        }  # fmt: skip
         if kind == "Node":
-            self._performer.tell_node(
-                effects.NodeEvent(node=name, type=warning, reason=reason, message=text)
-            )
-            return
-        pod = effects.PodRef(uid=str(found.get("uid") or ""), namespace=namespace, name=name)
-        self._performer.tell_pod(
-            effects.PodEvent(pod=pod, type=warning, reason=reason, message=text)
-        )
+            self._performer.tell_node(effects.NodeEvent(node=name, **told))
+        elif kind == "Pod":
+            pod = effects.PodRef(uid=uid, namespace=namespace, name=name)
+            self._performer.tell_pod(effects.PodEvent(pod=pod, **told))
+        else:
+            quota = effects.QuotaEvent(uid=uid, namespace=namespace, name=name, **told)
+            self._performer.tell_quota(quota)
 
     def _now(self) -> instant.Instant:
         return instant.Instant(monotonic_s=self._time.monotonic(), wall=self._time.wall())
@@ -192,3 +204,11 @@ class _Sink:
         self.upsert = upsert
         self.delete = delete
         self.synced = synced
+
+
+def _reference(raw: Any) -> tuple[str, str, str]:
+    """Namespace, name and UID, as far as they are there."""
+    metadata = raw.get("metadata") if isinstance(raw, Mapping) else None
+    found = metadata if isinstance(metadata, Mapping) else {}
+    namespace, name, uid = (str(found.get(key) or "") for key in ("namespace", "name", "uid"))
+    return namespace, name, uid

@@ -1,8 +1,16 @@
 """The locks of a whole pod: one pod per node between its binding and its last allocation.
 
 Binds stand in line per node, and only the first may try. Several locks are taken in one order
-and given back in reverse; a retry starts from the first. With locks kept in memory nothing is
-written where the annotation is free, but one that others have left is respected all the same.
+and given back in reverse; a retry starts from the first.
+
+A plugin that finds no lock searches its node for the pod, and may find any that is open
+(`serving`). Therefore:
+
+- with locks kept in memory the shared one is written only where the search could go wrong; a
+  lock that others have left is respected all the same;
+- a pod of several types that share the lock is searched for in any case, by all plugins but the
+  one that is done first and removes the lock: it goes where no other pod is open, and nobody
+  follows it before kubelet has taken it on.
 """
 
 from __future__ import annotations
@@ -16,9 +24,9 @@ import structlog
 from hami_operator import errors
 from hami_operator.cluster import ports
 from hami_operator.devices import registry as registries
-from hami_operator.protocol import nodelock
+from hami_operator.protocol import keys, nodelock
+from hami_operator.runtime import arrivals, line, lockbook, outcome
 from hami_operator.runtime import latch as latches
-from hami_operator.runtime import line, lockbook, outcome
 from hami_operator.scheduling import effects
 
 GRACE_S: Final = 5.0
@@ -28,19 +36,35 @@ _log = structlog.get_logger(__name__)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Need:
+    """What a decision needs of the locks of its node.
+
+    Attributes:
+        keys: the locks, in the order of taking.
+        is_mixed: several of its types share one lock.
+    """
+
+    keys: tuple[str, ...] = ()
+    is_mixed: bool = False
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Hold:
     """What one bind holds until `Locker.finish`: its place in line, and locks in their order."""
 
     claim: nodelock.Claim
     node: str
-    keys: tuple[str, ...]
+    need: Need
     place: line.Place
+    taken: tuple[str, ...] = ()
 
 
-def needed(annotations: Mapping[str, str], registry: registries.Registry) -> tuple[str, ...]:
-    """The locks that a decision with these annotations needs, in the order of taking."""
-    words = [row.keyword for row in registry if row.pod.recorded in annotations]
-    return registry.lock_keys(words)
+def needed(annotations: Mapping[str, str], registry: registries.Registry) -> Need:
+    """What a decision with these annotations needs."""
+    rows = [row for row in registry if row.lock and row.pod.recorded in annotations]
+    sharing = [row for row in rows if row.lock == keys.NODE_LOCK]
+    locks = registry.lock_keys(row.keyword for row in rows)
+    return Need(keys=locks, is_mixed=len(sharing) > 1)
 
 
 class Locker:
@@ -50,7 +74,7 @@ class Locker:
         latch: takes and releases single locks.
         watched: what the watch tells.
         is_wanted: whether the pod still has its reservation.
-        in_memory: no lock is written where none is found.
+        in_memory: no lock is written where none is found and no plugin can take a wrong pod.
         timeout_s: patience of one bind.
     """
 
@@ -71,11 +95,11 @@ class Locker:
         self._in_memory = in_memory
         self._timeout_s = timeout_s
         self._lines = line.Lines()
-        self._last: dict[str, nodelock.Claim] = {}
+        self._arrivals = arrivals.Arrivals(watched)
         self._dead_since_s: dict[tuple[str, str, str], float] = {}
         self._stopping = False
 
-    async def acquire(self, order: effects.Bind, keys: tuple[str, ...]) -> Hold | outcome.Outcome:
+    async def acquire(self, order: effects.Bind, need: Need) -> Hold | outcome.Outcome:
         """Wait for the turn of a pod and take its locks; `finish` must follow a `Hold`.
 
         The wait ends with the locks, with the patience, with the pod, or with this process.
@@ -87,7 +111,7 @@ class Locker:
         place = self._lines.join(order.node, pod.uid, until_s=began_s + self._timeout_s)
         hold: Hold | outcome.Outcome | None = None
         try:
-            hold = await self._wait(Hold(claim=claim, node=order.node, keys=keys, place=place))
+            hold = await self._wait(Hold(claim=claim, node=order.node, need=need, place=place))
         finally:
             if not isinstance(hold, Hold):
                 self._lines.leave(place)
@@ -98,11 +122,19 @@ class Locker:
         """The bind is over: leave the locks to the plugin, or give them back."""
         try:
             if keep:
-                self._last[hold.node] = hold.claim
+                self._expect(hold)
             else:
-                await self._give_back(hold, hold.keys)
+                await self._give_back(hold, hold.taken)
         finally:
             self._lines.leave(hold.place)
+
+    def _expect(self, hold: Hold) -> None:
+        arrival = arrivals.Arrival(
+            claim=hold.claim,
+            is_mixed=hold.need.is_mixed,
+            until_s=self._now_s() + self._timeout_s,
+        )
+        self._arrivals.add(hold.node, arrival)
 
     def changed(self, node: str) -> None:
         """Something about a lock or its holder changed: the first in line looks again."""
@@ -159,7 +191,7 @@ class Locker:
             if not contended:
                 contended = True
                 self._metrics.count("hami_node_lock_contention_total")
-            if self._now_s() >= wanted.place.until_s:
+            if self._now_s() >= wanted.place.until_s or self._is_in_vain(wanted):
                 return _ended(outcome.Ending.CONTENDED, answer)
             await wanted.place.wait()
 
@@ -170,7 +202,7 @@ class Locker:
         if not self._is_wanted(wanted.claim.uid):
             return _ended(outcome.Ending.GONE, "the pod went while it waited for the node lock")
         if not self._lines.is_first(wanted.place):
-            return self._latch.contention(wanted.node, wanted.keys[0])
+            return self._latch.contention(wanted.node, wanted.need.keys[0])
         blocked = self._blocked(wanted)
         if blocked:
             return blocked
@@ -179,10 +211,10 @@ class Locker:
     def _blocked(self, wanted: Hold) -> str:
         """Why a try would be in vain, as far as the cache knows; costs no request."""
         claim, node = wanted.claim, wanted.node
-        ahead = self._served_first(claim, node)
+        ahead = self._served_first(wanted)
         if ahead:
             return nodelock.contention(node, f",{ahead}", self._timeout_s)
-        for key in wanted.keys:
+        for key in wanted.need.keys:
             if self._latch.judge(claim, node, key).verdict is nodelock.Verdict.WAIT:
                 self._let_holder_first(node, key)
                 return self._latch.contention(node, key)
@@ -194,16 +226,28 @@ class Locker:
         if isinstance(holder, nodelock.Holder):
             self._lines.promote(node, holder.uid)
 
-    def _served_first(self, claim: nodelock.Claim, node: str) -> str:
-        """A pod that is being served there although no lock says so; empty if none."""
-        last = self._last.get(node)
-        if self._in_memory and last is not None and last.uid != claim.uid:
-            if not self._is_past(last, node):
-                return f"{last.namespace}/{last.name}"
-            del self._last[node]
-        limit_s = float("inf") if self._in_memory else self._timeout_s
-        facts = self._watched.lock_facts(node)
-        return facts.in_the_way(claim.uid, limit_s, self._latch.now())
+    def _served_first(self, wanted: Hold) -> str:
+        """A pod that must be past its allocation first, whatever the locks say; empty if none."""
+        uid, is_mixed = wanted.claim.uid, wanted.need.is_mixed
+        for arrival in self._arrivals.on(wanted.node, self._now_s()):
+            counts = self._in_memory or is_mixed or arrival.is_mixed
+            if counts and arrival.claim.uid != uid:
+                return str(arrival)
+        facts = self._watched.lock_facts(wanted.node)
+        if is_mixed and (others := facts.others(uid)):
+            return str(others[0].pod)
+        if self._in_memory:
+            return facts.occupant(uid)
+        return facts.in_the_way(uid, self._timeout_s, self._latch.now())
+
+    def _is_in_vain(self, wanted: Hold) -> bool:
+        """Whether it waits for a pod that has been pending for longer than anybody may wait.
+
+        Everybody behind it in the line would wait as well, again and again.
+        """
+        others = self._watched.lock_facts(wanted.node).others(wanted.claim.uid)
+        now = self._latch.now()
+        return wanted.need.is_mixed and any(one.age_s(now) > self._timeout_s for one in others)
 
     def _is_past(self, claim: nodelock.Claim, node: str) -> bool:
         """Whether the plugin has nothing to do for this pod any more, as the watch has it."""
@@ -214,7 +258,7 @@ class Locker:
         """All locks, or none and the first thing that went wrong."""
         taken: tuple[str, ...] = ()
         try:
-            for key in wanted.keys:
+            for key in wanted.need.keys:
                 if self._is_left_out(wanted, key):
                     continue
                 if not await self._latch.take(wanted.claim, wanted.node, key):
@@ -226,10 +270,15 @@ class Locker:
             fenced = isinstance(error, errors.Fenced)
             ending = outcome.Ending.STOPPED if fenced else outcome.Ending.FAILED
             return _ended(ending, str(error))
-        return dataclasses.replace(wanted, keys=taken)
+        return dataclasses.replace(wanted, taken=taken)
 
     def _is_left_out(self, wanted: Hold, key: str) -> bool:
+        """Whether no plugin needs this lock to find its pod, and there is none to be replaced."""
         if not self._in_memory:
+            return False
+        facts = self._watched.lock_facts(wanted.node)
+        is_crowded = facts.has_free_types or bool(facts.others(wanted.claim.uid))
+        if self._latch.is_shared(key) and is_crowded:
             return False
         verdict = self._latch.judge(wanted.claim, wanted.node, key).verdict
         return verdict is nodelock.Verdict.SET

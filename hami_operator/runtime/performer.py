@@ -88,6 +88,8 @@ class Performer:
                 self.tell_pod(order)
             case effects.NodeEvent():
                 self.tell_node(order)
+            case effects.QuotaEvent():
+                self.tell_quota(order)
             case effects.Condition():
                 self._conditions.put(order)
             case effects.LockChanged():
@@ -125,6 +127,23 @@ class Performer:
                 namespace="",
                 name=event.node,
                 uid=event.node,
+                type=event.type.value,
+                reason=event.reason,
+                action="Watching",
+                text=event.message,
+            )
+        )
+
+    def tell_quota(self, event: effects.QuotaEvent) -> None:
+        """Put an event on a ResourceQuota, and into the log."""
+        name = f"{event.namespace}/{event.name}"
+        self._log(event.type, event.reason, event.message, quota=name)
+        self._recorder.record(
+            recorders.Occurrence(
+                kind="ResourceQuota",
+                namespace=event.namespace,
+                name=event.name,
+                uid=event.uid,
                 type=event.type.value,
                 reason=event.reason,
                 action="Watching",

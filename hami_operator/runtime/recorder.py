@@ -39,7 +39,7 @@ class Occurrence:
     """What happened to which object; equal values are repeats of each other.
 
     Attributes:
-        kind: ``Pod`` or ``Node``.
+        kind: ``Pod``, ``Node`` or ``ResourceQuota``.
         namespace: of the object, empty for Nodes.
         uid: of the object; Nodes have their name here, which is how kubectl finds the events.
         type: ``Normal`` or ``Warning``.

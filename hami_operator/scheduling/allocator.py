@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from hami_operator import errors
@@ -20,9 +20,11 @@ from hami_operator.protocol import decision
 from hami_operator.scheduling import demand as demands
 from hami_operator.scheduling import pod as pods
 from hami_operator.scheduling import policy as policies
-from hami_operator.scheduling import quota, rejection, scores, snapshot
+from hami_operator.scheduling import quota, rejection, room, scores, snapshot
 
 PLUGIN: Final = "Devices"
+QUOTA: Final = "DeviceQuota"
+"""The filter's name where no card anywhere would help: the namespace has no room for the pod."""
 
 _Cards = dict[str, tuple[usage.CardUsage, ...]]
 # Reasons that can pass when other pods end; the others need another node, card or pod.
@@ -48,14 +50,14 @@ class Line:
         word: its keyword.
         wanted: the request.
         criteria: how its cards are ordered.
-        account: the namespace's quota; None without one.
+        tally: of the namespace's quota; None without one.
     """
 
     row: vendor.Vendor | None
     word: str
     wanted: request.Request
     criteria: tuple[policies.Criterion, ...]
-    account: quota.Account | None
+    tally: room.Tally | None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -72,6 +74,7 @@ class Order:
         weights: factors of the card score.
         counts_request: the card score counts the request (D15).
         several: more than one container asks, so each must see what the others got.
+        tallies: word to what is asked of the namespace's quota; to be cleared before each node.
     """
 
     demand: demands.Demand
@@ -83,6 +86,7 @@ class Order:
     weights: policies.Weights
     counts_request: bool = True
     several: bool = False
+    tallies: Mapping[str, room.Tally] = dataclasses.field(default_factory=dict)
 
 
 def prepare(
@@ -95,8 +99,9 @@ def prepare(
     counts_request: bool = True,
 ) -> Order:
     """Look up everything that does not depend on the node."""
+    tallies = dict(_tallies(demand, registry, accounts)) if accounts is not None else {}
     line = functools.partial(
-        _line, pod=pod, registry=registry, accounts=accounts, policy=preferences.cards
+        _line, pod=pod, registry=registry, tallies=tallies, policy=preferences.cards
     )
 
     def lines(
@@ -117,7 +122,19 @@ def prepare(
         weights=preferences.weights,
         counts_request=counts_request,
         several=len(demand.sidecars) + len(demand.inits) + len(demand.apps) > 1,
+        tallies=tallies,
     )
+
+
+def _tallies(
+    demand: demands.Demand, registry: registries.Registry, accounts: quota.Accounts
+) -> Iterator[tuple[str, room.Tally]]:
+    for word, requests in demand.words.items():
+        row = registry.by_word.get(word)
+        account = accounts(row) if row is not None else None
+        if row is not None and account is not None:
+            least = room.least(row, requests, demand.kinds)
+            yield word, room.Tally(row=row, account=account, least=least)
 
 
 def _line(
@@ -126,7 +143,7 @@ def _line(
     *,
     pod: pods.Pod,
     registry: registries.Registry,
-    accounts: quota.Accounts | None,
+    tallies: Mapping[str, room.Tally],
     policy: policies.CardPolicy,
 ) -> Line:
     row = registry.by_word.get(word)
@@ -136,7 +153,7 @@ def _line(
         word=word,
         wanted=wanted,
         criteria=policy.criteria(numa_bind=bound),
-        account=accounts(row) if row is not None and accounts is not None else None,
+        tally=tallies.get(word),
     )
 
 
@@ -213,7 +230,7 @@ class _Work:
                 row, line.wanted, self._ordered(line, cards), self._context(slot, line, on)
             )
             if isinstance(answer, fit.NoFit):
-                self.refused = _refusal(answer, self._view.unavailable.get(line.word))
+                self.refused = self._refusal(answer, line)
                 return False
             self.slots[line.word][slot] = answer.picks
             if self._order.several:
@@ -252,11 +269,18 @@ class _Work:
             earlier=on.earlier.get(line.word, ()),
         )
 
+    def _refusal(self, answer: fit.NoFit, line: Line) -> rejection.Rejection:
+        because = self._view.unavailable.get(line.word)
+        if line.tally is None or errors.Reason.QUOTA_NOT_FIT not in answer.reasons:
+            return _refusal(answer, because)
+        plugin = PLUGIN if line.tally.is_hopeful else QUOTA
+        return _refusal(answer, because, plugin=plugin, quota_text=line.tally.text())
+
     def _room(self, slot: int, line: Line) -> Callable[..., bool] | None:
-        if line.account is None or line.row is None:
+        if line.tally is None or line.row is None:
             return None
-        return quota.Room(
-            account=line.account,
+        return room.Room(
+            account=line.tally,
             row=line.row,
             kinds=self._order.demand.kinds,
             taken=self.slots[line.word],
@@ -271,7 +295,7 @@ def refusal(
     reasons: tuple[errors.Reason, ...], detail: str, *, resolvable: bool
 ) -> rejection.Rejection:
     """A rejection for devices, with words for people and for machines."""
-    texts = sorted({f"{reason.words} ({reason.word})" for reason in reasons})
+    texts = sorted({_text(reason) for reason in reasons})
     return rejection.Rejection(
         plugin=PLUGIN,
         texts=tuple(texts),
@@ -281,9 +305,26 @@ def refusal(
     )
 
 
-def _refusal(answer: fit.NoFit, because: errors.Reason | None) -> rejection.Rejection:
-    """Why the fit found no cards; ``because`` says why the type has none to give at all."""
-    return _cached(answer.counts, answer.candidates, because)
+def _text(reason: errors.Reason) -> str:
+    return f"{reason.words} ({reason.word})"
+
+
+def _refusal(
+    answer: fit.NoFit,
+    because: errors.Reason | None,
+    *,
+    plugin: str = PLUGIN,
+    quota_text: str = "",
+) -> rejection.Rejection:
+    """Why the fit found no cards.
+
+    Args:
+        answer: of the fit.
+        because: why the type has no cards to give at all.
+        plugin: the filter's name.
+        quota_text: says more about the quota than its reason does.
+    """
+    return _cached(answer.counts, answer.candidates, because, plugin, quota_text)
 
 
 @functools.lru_cache(maxsize=4096)  # full nodes of one kind give the same answer over and over
@@ -291,11 +332,18 @@ def _cached(
     counts: tuple[tuple[errors.Reason, int], ...],
     candidates: int,
     because: errors.Reason | None,
+    plugin: str,
+    quota_text: str,
 ) -> rejection.Rejection:
     answer = fit.NoFit(counts=counts, candidates=candidates)
     passing = because is None and not _PASSING.isdisjoint(answer.reasons)
     reasons = answer.reasons if because is None else (because,)
-    return refusal(reasons, answer.text(), resolvable=passing)
+    found = refusal(reasons, answer.text(), resolvable=passing)
+    if not quota_text:
+        return found
+    others = (one for one in found.texts if one != _text(errors.Reason.QUOTA_NOT_FIT))
+    texts = tuple(sorted((quota_text, *others)))
+    return dataclasses.replace(found, plugin=plugin, texts=texts)
 
 
 _UNKNOWN: Final = refusal(

@@ -6,7 +6,7 @@ is ordered here is answered once: done, or failed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from hami_operator import errors
@@ -17,6 +17,7 @@ from hami_operator.scheduling import (
     ledger,
     nodes,
     outcomes,
+    quota,
     reports,
     sightings,
     snapshot,
@@ -42,6 +43,7 @@ class Attempts:
         books: where decisions are reserved.
         waking: the queue.
         seen: the pods as they were last seen.
+        accounts: what a namespace may hold and holds now; None where nothing limits it.
 
     Attributes:
         snapshot: what a cycle sees.
@@ -55,6 +57,8 @@ class Attempts:
         books: ledger.Ledger,
         waking: wakes.Wakes,
         seen: sightings.Sightings,
+        *,
+        accounts: Callable[[str], quota.Accounts | None],
     ) -> None:
         self._rules = rules
         self._nodes = nodes
@@ -62,6 +66,7 @@ class Attempts:
         self._waking = waking
         self._queue = waking.queue
         self._seen = seen
+        self._accounts = accounts
         self._memo = outcomes.Memo()
         self._binding: dict[str, effects.Bind] = {}
         self._conditions: dict[str, tuple[effects.Condition, float]] = {}
@@ -95,13 +100,16 @@ class Attempts:
             return ()
         entry = self._books.get(uid)
         if entry is not None and entry.state is ledger.State.BOUND:
-            return self.done(uid) if entry.node == bind.node else self._drop(uid)
+            landed = not lost and _is_as_decided(entry, bind)
+            return self.done(uid) if landed else self._drop(uid)
         del self._binding[uid]
         self.repellers.remove(uid)
         self._waking.by_pod(bind.pod, None, self._books.forget(uid), now)
         pod = self._requeue(uid, now) if not lost else None
         if pod is None:
             return self._drop(uid)
+        if pod.gates:
+            return ()  # nothing broke: it is parked until its gates are gone
         failed = effects.Attempt(pod=effects.PodRef.of(pod), result=effects.Result.ERROR)
         said = self._condition(pod, "SchedulerError", message, now)
         return (*said, reports.unplaced(pod, message), failed)
@@ -131,6 +139,7 @@ class Attempts:
             self.snapshot,
             rules=self._rules,
             now=now,
+            accounts=self._accounts(pod.namespace),
             repelled=self.repellers.places(pod, self._node_labels),
             memo=self._memo,
         )
@@ -212,3 +221,9 @@ class Attempts:
     def _node_labels(self, name: str) -> Mapping[str, str]:
         node = self._nodes.get(name)
         return node.labels if node is not None else {}
+
+
+def _is_as_decided(entry: ledger.Entry, bind: effects.Bind) -> bool:
+    """Whether a bound pod is where we sent it, with our decision rather than with another's."""
+    with_devices = bool(entry.slots) == bool(bind.decision.annotations)
+    return entry.node == bind.node and with_devices and not entry.foreign

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from hami_operator import errors, settings
+from hami_operator.devices import fit
 from hami_operator.protocol import decision, instant
 from hami_operator.scheduling import demand as demands
 from hami_operator.scheduling import (
@@ -44,7 +45,7 @@ class Placed:
         decision: what is to be written on the pod.
         scores: device score of every node that fits.
         rejections: why the other nodes do not.
-        warnings: what of the pod's wishes was not understood.
+        warnings: what of the pod's wishes was not understood, or not fully weighed.
     """
 
     node: str
@@ -142,8 +143,14 @@ def run(
         decision=result,
         scores={name: one.score for name, one in fitting.items()},
         rejections=rejections,
-        warnings=wishes.warnings,
+        warnings=(*wishes.warnings, *_notes(slots)),
     )
+
+
+def _notes(slots: Mapping[str, decision.Slots]) -> list[str]:
+    """What the fit has to say about how the cards were chosen."""
+    picks = (pick for each in slots.values() for slot in each for pick in slot)
+    return [pick.custom[fit.NOTE] for pick in picks if fit.NOTE in pick.custom]
 
 
 def _wishes(pod: pods.Pod, given: settings.Settings) -> policy.Preferences:
@@ -171,12 +178,9 @@ def _unwritable(found: written.Unwritable) -> rejection.Rejection:
 
 
 def _error(reason: errors.Reason, problems: list[str]) -> rejection.Rejection:
+    text = f"{'; '.join(problems)} ({reason.word})"
     return rejection.Rejection(
-        plugin=filters.INVALID,
-        texts=tuple(problems),
-        resolvable=False,
-        reasons=(reason,),
-        detail="; ".join(problems),
+        plugin=filters.INVALID, texts=(text,), resolvable=False, reasons=(reason,), detail=text
     )
 
 

@@ -66,6 +66,18 @@ class PodEvent:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class QuotaEvent:
+    """Order: tell of something about a ResourceQuota, as an Event on it and in the log."""
+
+    uid: str
+    namespace: str
+    name: str
+    type: EventType
+    reason: str
+    message: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Condition:
     """Order: set the pod's condition ``PodScheduled``; given only when it would change.
 
@@ -137,4 +149,14 @@ class Correction:
     word: str = ""
 
 
-Effect = NodeEvent | PodEvent | Condition | Bind | Attempt | LockChanged | StaleLock | Correction
+Effect = (
+    NodeEvent
+    | PodEvent
+    | QuotaEvent
+    | Condition
+    | Bind
+    | Attempt
+    | LockChanged
+    | StaleLock
+    | Correction
+)

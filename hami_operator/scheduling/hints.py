@@ -26,6 +26,7 @@ from hami_operator.scheduling.filters import (
 from hami_operator.scheduling.filters import resources as fit
 
 DEVICES: Final = "Devices"
+QUOTA: Final = "DeviceQuota"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -82,7 +83,7 @@ def _helps(plugin: str, pod: pods.Pod, event: Event, options: check.Options) -> 
     if hint is None:
         return True
     if isinstance(event, QuotaChange):
-        return plugin == DEVICES and event.namespace == pod.namespace
+        return plugin in {DEVICES, QUOTA} and event.namespace == pod.namespace
     if isinstance(event, NodeChange):
         devices = plugin == DEVICES and event.devices
         return devices or (event.new is not None and hint.node(pod, event.old, event.new, options))
@@ -231,4 +232,5 @@ _HINTS: Final[Mapping[str, _Hint]] = {
     fit.NAME: _Hint(node=_roomier, pod=_leaves_room, own=_changed("requests")),
     symmetry.NAME: _Hint(node=_relabelled, pod=_repeller_left, own=_changed("labels")),
     DEVICES: _Hint(node=_added, pod=_frees_devices, own=_changed("annotations", "containers")),
+    QUOTA: _Hint(own=_changed("containers")),
 }

@@ -250,6 +250,10 @@ class Ledger:
         """Word to what the pods of a namespace take together, reservations included."""
         return dict(self._namespaces.get(namespace, {}))
 
+    def namespaces(self) -> tuple[str, ...]:
+        """Namespaces whose pods hold devices."""
+        return tuple(self._namespaces)
+
     def version(self, node: str) -> int:
         """A number that grows with every change of the node's totals."""
         return self._versions.get(node, 0)

@@ -41,7 +41,8 @@ class Facts:
         values: lock key to value, for the locks that are set.
         holder: the pod that the shared lock names, ``UNSEEN`` where the watch has none.
         bind_in_flight: a bind of ours for the pod that the shared lock names is under way.
-        unserved: pods bound here whose plugin has not erased all it has to serve.
+        open: pods bound here that a plugin which finds no lock may take for its own.
+        has_free_types: it offers devices of types that need no lock, whose pods come at any time.
     """
 
     node: str
@@ -50,7 +51,16 @@ class Facts:
     values: Mapping[str, Value] = dataclasses.field(default_factory=dict)
     holder: nodelock.Holder | nodelock.Trace = nodelock.Trace.UNSEEN
     bind_in_flight: bool = False
-    unserved: tuple[serving.Service, ...] = ()
+    open: tuple[serving.Service, ...] = ()
+    has_free_types: bool = False
+
+    def others(self, uid: str) -> tuple[serving.Service, ...]:
+        """The open pods without that one."""
+        return tuple(service for service in self.open if service.pod.uid != uid)
+
+    def occupant(self, uid: str) -> str:
+        """Another pod that waits for a plugin here, whatever the lock says; empty if none."""
+        return next((str(one.pod) for one in self.others(uid) if one.occupies), "")
 
     def in_the_way(self, uid: str, timeout_s: float, now: instant.Instant) -> str:
         """Another pod that must be served first although the lock is free; empty if none.
@@ -60,8 +70,8 @@ class Facts:
             timeout_s: a pod that has waited longer is in nobody's way.
             now: the present.
         """
-        for service in self.unserved:
-            if service.pod.uid != uid and service.age_s(now) <= timeout_s:
+        for service in self.others(uid):
+            if service.holder.unserved and service.age_s(now) <= timeout_s:
                 return str(service.pod)
         return ""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from hami_operator.devices import registry as registries
 from hami_operator.protocol import instant, keys, nodelock
@@ -25,6 +25,7 @@ class LockWatch:
     ) -> None:
         self.services = serving.Services(registry, timeout_s)
         self._locks = locks.Locks(row.lock for row in registry if row.lock)
+        self._free = frozenset(row.keyword for row in registry if not row.lock)
         self._seen = seen
 
     def node_seen(
@@ -45,20 +46,20 @@ class LockWatch:
         self, pod: pods.Pod, before: pods.Pod | None, now: instant.Instant, *, at_start: bool
     ) -> tuple[effects.LockChanged, ...]:
         """Take up a pod; names the nodes where somebody may now pass, or pass no more."""
-        if before is not None and self.services.holder(before) == self.services.holder(pod):
+        if before is not None and self._counts_alike(before, pod):
             return ()
-        waited = pod.uid in self.services
+        was_open = pod.uid in self.services
         if pod.node_name:
             self.services.seen(pod, now, at_start=at_start)
-        return self._changed(pod, now, served=waited or pod.uid in self.services)
+        return self._changed(pod, now, is_open=was_open or pod.uid in self.services)
 
     def pod_gone(self, pod: pods.Pod, now: instant.Instant) -> tuple[effects.LockChanged, ...]:
         """A pod has ended; its lock is left behind unless its plugin is about to remove it."""
-        waited = pod.uid in self.services
+        was_open = pod.uid in self.services
         self.services.gone(pod.uid)
         for node in self._locks.held_by(*pod.key):
             self._locks.done(node, now)
-        return self._changed(pod, now, served=waited)
+        return self._changed(pod, now, is_open=was_open)
 
     def stale(self, now: instant.Instant) -> tuple[effects.StaleLock, ...]:
         """Locks to be removed, since their plugin has left them behind."""
@@ -68,7 +69,11 @@ class LockWatch:
         )
 
     def facts(
-        self, name: str, record: records.Node | None, binding: Iterable[pods.Pod]
+        self,
+        name: str,
+        record: records.Node | None,
+        binding: Iterable[pods.Pod],
+        words: Collection[str] = (),
     ) -> locks.Facts:
         """All that is known about the locks of one node.
 
@@ -76,6 +81,7 @@ class LockWatch:
             name: the node.
             record: what is known of it.
             binding: pods whose bind by us is under way.
+            words: the device types that it has, usable now or not.
         """
         named = self._locks.holder(name)
         pod = self._seen.named(*named) if named is not None else None
@@ -86,16 +92,22 @@ class LockWatch:
             values=self._locks.values(name),
             holder=self.services.holder(pod) if pod is not None else nodelock.Trace.UNSEEN,
             bind_in_flight=named is not None and any(one.key == named for one in binding),
-            unserved=tuple(one for one in self.services.on(name) if one.holder.unserved),
+            open=self.services.on(name),
+            has_free_types=not self._free.isdisjoint(words),
+        )
+
+    def _counts_alike(self, before: pods.Pod, pod: pods.Pod) -> bool:
+        return before.admitted == pod.admitted and (
+            self.services.holder(before) == self.services.holder(pod)
         )
 
     def _changed(
-        self, pod: pods.Pod, now: instant.Instant, *, served: bool
+        self, pod: pods.Pod, now: instant.Instant, *, is_open: bool
     ) -> tuple[effects.LockChanged, ...]:
         held = self._locks.held_by(*pod.key)
         for name in held:
             self._judge(name, now)
-        nodes = (*held, pod.node_name) if served else held
+        nodes = (*held, pod.node_name) if is_open else held
         return tuple(effects.LockChanged(node=name) for name in dict.fromkeys(nodes))
 
     def _judge(self, node: str, now: instant.Instant) -> None:

@@ -93,7 +93,7 @@ class _Board:
                 self._repellers.add(pod, pod.node_name)
 
     def add_quotas(self, objects: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
-        return tuple(str(odd) for raw in objects for odd in self._quotas.seen(raw))
+        return tuple(str(odd) for raw in objects for odd in self._quotas.seen(raw).findings)
 
     def run(self, pod: pods.Pod) -> cycle.Placed | cycle.Unplaced:
         return cycle.run(
@@ -180,5 +180,12 @@ def _refusal(one: rejection.Rejection) -> dict[str, str]:
     texts = ", ".join(one.texts)
     if not one.reasons:
         return {"reason": texts, "message": f"{one.plugin}: {texts}"}
-    words = "; ".join(reason.words for reason in one.reasons)
+    words = "; ".join(_words(one, reason) for reason in one.reasons)
     return {"reason": one.detail or texts, "message": f"{one.detail or texts}: {words}"}
+
+
+def _words(one: rejection.Rejection, reason: errors.Reason) -> str:
+    """What the rejection says about a reason, where it says more than the reason itself."""
+    mark = f" ({reason.word})"
+    texts = (text.removesuffix(mark) for text in one.texts if text.endswith(mark))
+    return next(texts, reason.words)

@@ -1,7 +1,7 @@
 """What every node answers to one pod: cards and a score, or why not.
 
-An answer stays right as long as the node's view is the same object, so equal questions are not
-asked twice (`Memo`).
+An answer stays right as long as the node's view is the same object and the namespace's quota
+would say the same, so equal questions are not asked twice (`Memo`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,16 @@ from collections.abc import Hashable, Mapping, Sequence
 
 from hami_operator.devices import score
 from hami_operator.protocol import decision
-from hami_operator.scheduling import allocator, filters, policy, quota, rejection, scores, snapshot
+from hami_operator.scheduling import (
+    allocator,
+    filters,
+    policy,
+    quota,
+    rejection,
+    room,
+    scores,
+    snapshot,
+)
 from hami_operator.scheduling import demand as demands
 from hami_operator.scheduling import pod as pods
 from hami_operator.scheduling import rules as rule_sets
@@ -29,8 +38,23 @@ class Fitting:
 Outcome = Fitting | rejection.Rejection
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Remembered:
+    """An outcome, and what it holds for.
+
+    Attributes:
+        view: the node as it was.
+        outcome: its answer.
+        reaches: word to the quotas under which it would answer the same.
+    """
+
+    view: snapshot.NodeView
+    outcome: Outcome
+    reaches: tuple[tuple[str, room.Reach], ...] = ()
+
+
 class Memo:
-    """Outcomes per pod shape and node, valid as long as the node's view is the same object.
+    """Outcomes per pod shape and node.
 
     Many pods ask for the same, and a decision changes one node; so most of the nodes need not
     be asked again. Bounded: the shape that was used longest ago goes first.
@@ -41,11 +65,9 @@ class Memo:
 
     def __init__(self, shapes: int = 32) -> None:
         self._limit = shapes
-        self._shapes: dict[Hashable, dict[str, tuple[snapshot.NodeView, Outcome]]] = {}
+        self._shapes: dict[Hashable, dict[str, Remembered]] = {}
 
-    def outcomes(
-        self, shape: Hashable, nodes: int
-    ) -> dict[str, tuple[snapshot.NodeView, Outcome]]:
+    def outcomes(self, shape: Hashable, nodes: int) -> dict[str, Remembered]:
         """Known outcomes of a shape, to be read and added to; ``nodes`` bounds their number."""
         known = self._shapes.pop(shape, {})
         if len(known) > 2 * nodes:
@@ -85,7 +107,6 @@ class Judge:
         self._wishes = wishes
         self._plan = plan
         self._rules = rules
-        self._limited = accounts is not None
         self._order = allocator.prepare(
             pod,
             demand,
@@ -102,25 +123,38 @@ class Judge:
 
         Args:
             views: the nodes.
-            memo: where answers are looked up and kept; not used under a quota, which other
-                pods use up without touching the node.
+            memo: where answers are looked up and kept.
         """
-        known: dict[str, tuple[snapshot.NodeView, Outcome]] = {}
-        if memo is not None and not self._limited:
+        known: dict[str, Remembered] = {}
+        if memo is not None:
             known = memo.outcomes(self._shape(), len(views))
         fitting: dict[str, Fitting] = {}
         rejections: dict[str, rejection.Rejection] = {}
         for view in views:
             name = view.node.name
             seen = known.get(name)
-            if seen is None or seen[0] is not view:
-                seen = known[name] = (view, self._one(view))
-            answer = seen[1]
+            if seen is None or seen.view is not view or (seen.reaches and not self._holds(seen)):
+                seen = known[name] = self._judged(view)
+            answer = seen.outcome
             if isinstance(answer, Fitting):
                 fitting[name] = answer
             else:
                 rejections[name] = answer
         return fitting, rejections
+
+    def _holds(self, seen: Remembered) -> bool:
+        """Whether the quotas as they are now would not change the answer."""
+        tallies = self._order.tallies
+        return all(reach.includes(tallies[word].account) for word, reach in seen.reaches)
+
+    def _judged(self, view: snapshot.NodeView) -> Remembered:
+        tallies = self._order.tallies
+        for tally in tallies.values():
+            tally.clear()
+        outcome = self._one(view)
+        asked = ((word, tally.reach) for word, tally in tallies.items())
+        reaches = tuple((word, reach) for word, reach in asked if reach is not None)
+        return Remembered(view=view, outcome=outcome, reaches=reaches)
 
     def _one(self, view: snapshot.NodeView) -> Outcome:
         refused = self._plan.run(view)
@@ -163,4 +197,5 @@ class Judge:
             frozenset(pod.requests.items()),
             demand.kinds,
             tuple(demand.words.items()),
+            tuple(self._order.tallies),
         )

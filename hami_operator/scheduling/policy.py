@@ -20,11 +20,6 @@ NUMA: Final = "numa"
 MUTEX: Final = "mutex"
 TOPOLOGY_AWARE: Final = "topology-aware"
 
-_NO_LINKS: Final = (
-    f'{keys.GPU_POLICY}: "{TOPOLOGY_AWARE}" does not look at links between cards yet; '
-    "cards are taken in the order of the other words, or as by spread"
-)
-
 NODE_WORDS: Final = (BINPACK, SPREAD)
 CARD_WORDS: Final = (BINPACK, SPREAD, NUMA, MUTEX, TOPOLOGY_AWARE)
 
@@ -126,10 +121,7 @@ def card_policy(text: str | None, *, setting: str) -> tuple[CardPolicy, tuple[st
     policy, unknown = _parse(text)
     instead = "it is left out" if policy else f"{setting} is used"
     warnings = [_unknown(keys.GPU_POLICY, word, CARD_WORDS, instead) for word in unknown]
-    chosen = policy or fallback
-    if TOPOLOGY_AWARE in chosen.words:
-        warnings.append(_NO_LINKS)
-    return chosen, tuple(warnings)
+    return policy or fallback, tuple(warnings)
 
 
 def weights(text: str | None) -> Weights | str:

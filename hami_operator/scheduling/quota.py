@@ -7,14 +7,15 @@ who does. Only memory and cores of configured device types are looked at; scopes
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 from hami_operator import errors
 from hami_operator.devices import account, usage, vendor
 from hami_operator.devices import registry as registries
-from hami_operator.protocol import decision, quantity, register
-from hami_operator.scheduling import containers, effective, fields, ledger, nodes
+from hami_operator.protocol import quantity, register
+from hami_operator.scheduling import effective, fields, ledger, nodes
 
 _PREFIX: Final = "limits."
 
@@ -48,11 +49,15 @@ class Account:
 
     def fits(self, memory_mib: int, cores: int) -> bool:
         """Whether so much more has room; to use up the limit exactly is allowed."""
-        memory_mib += self.used.memory_mib
-        cores += self.used.cores
-        return (self.memory_mib is None or memory_mib <= self.memory_mib) and (
-            self.cores is None or cores <= self.cores
-        )
+        return self.has_memory(memory_mib) and self.has_cores(cores)
+
+    def has_memory(self, memory_mib: int) -> bool:
+        """Whether so much more memory has room."""
+        return self.memory_mib is None or self.used.memory_mib + memory_mib <= self.memory_mib
+
+    def has_cores(self, cores: int) -> bool:
+        """Whether so many more cores have room."""
+        return self.cores is None or self.used.cores + cores <= self.cores
 
 
 Accounts = Callable[[vendor.Vendor], Account | None]
@@ -60,43 +65,60 @@ Accounts = Callable[[vendor.Vendor], Account | None]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class Room:
-    """The question that the fit asks for each card: has the namespace room for it as well?
+class Limits:
+    """What one ResourceQuota object says about devices.
 
     Attributes:
-        account: of the namespace.
-        row: the device type.
-        kinds: what each container of the pod is.
-        taken: what the pod has got so far of the type, per container.
-        slot: the container in hand.
+        hard: resource to limit, in the user's units.
+        findings: what of it cannot be used.
     """
 
-    account: Account
-    row: vendor.Vendor
-    kinds: Sequence[containers.Kind]
-    taken: Sequence[Sequence[decision.Pick]]
-    slot: int
-
-    def __call__(
-        self, picked: Sequence[decision.Pick], memory_mib: int, cores: int, card_id: str
-    ) -> bool:
-        """Whether a card fits beside all that the pod, with this container, has got so far."""
-        extra = decision.Pick(id=card_id, memory_mib=memory_mib, cores=cores)
-        slots = [self._metered(picks) for picks in self.taken]
-        slots[self.slot] = (*self._metered(picked), extra)
-        cards = effective.effective(tuple(slots), self.kinds).values()
-        return self.account.fits(
-            sum(one.memory_mib for one in cards), sum(one.cores for one in cards)
-        )
-
-    def _metered(self, picks: Iterable[decision.Pick]) -> tuple[decision.Pick, ...]:
-        return tuple(account.metered(self.row, pick) for pick in picks)
+    namespace: str
+    name: str
+    uid: str
+    hard: Mapping[str, int]
+    findings: tuple[Finding, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class _Limits:
-    uid: str
-    hard: Mapping[str, int]
+class Change:
+    """What an event did to one object; both None where nothing was and nothing is.
+
+    Attributes:
+        namespace: of the object.
+        loosened: some limit of the namespace is higher than before, or is no more.
+    """
+
+    namespace: str
+    before: Limits | None = None
+    after: Limits | None = None
+    loosened: bool = False
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What of the object cannot be used."""
+        return self.after.findings if self.after is not None else ()
+
+    @property
+    def news(self) -> Limits | None:
+        """The object, where its findings are other than before and there are some."""
+        old = self.before.findings if self.before is not None else ()
+        return self.after if self.findings and self.findings != old else None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Standing:
+    """One resource of one namespace: used of the limit, in units of decisions.
+
+    Attributes:
+        name: the resource, without ``limits.``.
+        limit: None where nothing limits it.
+    """
+
+    namespace: str
+    name: str
+    used: int
+    limit: int | None
 
 
 class Quotas:
@@ -108,46 +130,42 @@ class Quotas:
 
     def __init__(self, registry: registries.Registry) -> None:
         names = (name for row in registry for name in (row.quota_memory, row.quota_cores))
+        self._registry = registry
         self._names = frozenset(name for name in names if name)
-        self._objects: dict[str, dict[str, _Limits]] = {}
+        self._objects: dict[str, dict[str, Limits]] = {}
+        self._lowest: dict[str, Mapping[str, int]] = {}
 
-    def seen(self, raw: Mapping[str, Any]) -> tuple[Finding, ...]:
-        """Take up an object as the API shows it; what cannot be used comes back, never raised."""
-        found = fields.Fields()
-        meta = found.mapping(raw, "metadata", "")
-        namespace = found.text(meta, "namespace", "metadata.") or "default"
-        name = found.text(meta, "name", "metadata.")
-        uid = found.text(meta, "uid", "metadata.")
-        hard = found.mapping(found.mapping(raw, "spec", ""), "hard", "spec.")
-        limits = dict(self._read(hard, found))
-        self._objects.setdefault(namespace, {})[name] = _Limits(uid=uid, hard=limits)
-        return tuple(
-            Finding(namespace=namespace, name=name, field=odd.field, problem=odd.problem)
-            for odd in found.findings
-        )
+    def seen(self, raw: Mapping[str, Any]) -> Change:
+        """Take up an object as the API shows it; what cannot be used is a finding."""
+        limits = self._limits(raw)
+        known = self._objects.setdefault(limits.namespace, {})
+        before = known.get(limits.name)
+        known[limits.name] = limits
+        return self._changed(limits.namespace, before, limits)
 
-    def gone(self, namespace: str, name: str, uid: str = "") -> None:
+    def gone(self, namespace: str, name: str, uid: str = "") -> Change:
         """Forget an object; harmless if unknown, or if another one bears its name by now."""
         known = self._objects.get(namespace, {})
-        if name in known and (not uid or known[name].uid == uid):
-            del known[name]
-            if not known:
-                del self._objects[namespace]
+        before = known.get(name)
+        if before is None or (uid and before.uid != uid):
+            return Change(namespace=namespace, before=before, after=before)
+        del known[name]
+        if not known:
+            del self._objects[namespace]
+        return self._changed(namespace, before, None)
+
+    def __iter__(self) -> Iterator[Limits]:
+        """All objects, by namespace."""
+        return (one for each in tuple(self._objects.values()) for one in tuple(each.values()))
 
     def limits(self, namespace: str) -> Mapping[str, int]:
         """Resource to limit in the user's units: the lowest that any object of it names."""
-        lowest: dict[str, int] = {}
-        for one in self._objects.get(namespace, {}).values():
-            for name, amount in one.hard.items():
-                lowest[name] = min(amount, lowest.get(name, amount))
-        return lowest
+        return self._lowest.get(namespace, fields.EMPTY)
 
     def account(
         self, namespace: str, row: vendor.Vendor, used: usage.Usage = usage.UNUSED
     ) -> Account | None:
         """The account of one device type; None where the namespace does not limit it."""
-        if namespace not in self._objects:
-            return None
         limits = self.limits(namespace)
         memory, cores = limits.get(row.quota_memory), limits.get(row.quota_cores)
         if memory is None and cores is None:
@@ -167,15 +185,54 @@ class Quotas:
         """
         if not self.limits(namespace):
             return None
-        used = held.namespace_usage(namespace)
+        taken = held.namespace_usage(namespace)
 
         def account_of(row: vendor.Vendor) -> Account | None:
-            taken = used.get(row.keyword, usage.UNUSED)
-            if row.hooks.metered and taken != usage.UNUSED:
-                taken = _metered(namespace, row, held, cards)
-            return self.account(namespace, row, taken)
+            return self.account(namespace, row, _used(namespace, row, taken, held, cards))
 
         return account_of
+
+    def standings(
+        self, held: ledger.Ledger, cards: nodes.Nodes | None = None
+    ) -> Iterator[Standing]:
+        """Everything that is limited or used, of all namespaces; arguments as of `accounts`."""
+        for namespace in dict.fromkeys((*self._lowest, *held.namespaces())):
+            taken = held.namespace_usage(namespace)
+            for row in self._registry:
+                used = _used(namespace, row, taken, held, cards)
+                account = self.account(namespace, row, used) or Account()
+                for name, amount, limit in (
+                    (row.quota_memory, used.memory_mib, account.memory_mib),
+                    (row.quota_cores, used.cores, account.cores),
+                ):
+                    if name and (amount or limit is not None):
+                        yield Standing(namespace=namespace, name=name, used=amount, limit=limit)
+
+    def _limits(self, raw: Mapping[str, Any]) -> Limits:
+        found = fields.Fields()
+        meta = found.mapping(raw, "metadata", "")
+        namespace = found.text(meta, "namespace", "metadata.") or "default"
+        name = found.text(meta, "name", "metadata.")
+        uid = found.text(meta, "uid", "metadata.")
+        hard = found.mapping(found.mapping(raw, "spec", ""), "hard", "spec.")
+        limits = dict(self._read(hard, found))
+        findings = tuple(
+            Finding(namespace=namespace, name=name, field=odd.field, problem=odd.problem)
+            for odd in found.findings
+        )
+        return Limits(namespace=namespace, name=name, uid=uid, hard=limits, findings=findings)
+
+    def _changed(self, namespace: str, before: Limits | None, after: Limits | None) -> Change:
+        """Sum the namespace up anew, after one of its objects was swapped."""
+        old, lowest = self.limits(namespace), dict[str, int]()
+        for one in self._objects.get(namespace, {}).values():
+            for name, amount in one.hard.items():
+                lowest[name] = min(amount, lowest.get(name, amount))
+        self._lowest.pop(namespace, None)
+        if lowest:
+            self._lowest[namespace] = MappingProxyType(lowest)
+        loosened = any(name not in lowest or lowest[name] > most for name, most in old.items())
+        return Change(namespace=namespace, before=before, after=after, loosened=loosened)
 
     def _read(self, hard: Mapping[str, Any], found: fields.Fields) -> Iterator[tuple[str, int]]:
         for key, value in hard.items():
@@ -188,6 +245,20 @@ class Quotas:
                 found.note(f"spec.hard[{key}]", problem)
             else:
                 yield name, amount
+
+
+def _used(
+    namespace: str,
+    row: vendor.Vendor,
+    taken: Mapping[str, usage.Usage],
+    held: ledger.Ledger,
+    cards: nodes.Nodes | None,
+) -> usage.Usage:
+    """What a namespace holds of a row, in the units of its limits."""
+    used = taken.get(row.keyword, usage.UNUSED)
+    if row.hooks.metered is None or used == usage.UNUSED:
+        return used
+    return _metered(namespace, row, held, cards)
 
 
 def _metered(

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from hami_operator.protocol import decision, nodelock
-from hami_operator.scheduling import claim, effects, serving
+from hami_operator.scheduling import claim, effects, quota, serving
 from hami_operator.scheduling import pod as pods
 
 _SHOWN: Final = 16
@@ -57,6 +57,18 @@ def unknown_cards(node: str, word: str, cards: Iterable[str]) -> Iterator[effect
         type=effects.EventType.WARNING,
         reason="UnknownDevice",
         message=f"pods hold {word} devices that are not registered here: {_list(cards)}",
+    )
+
+
+def odd_quota(limits: quota.Limits) -> effects.QuotaEvent:
+    """A ResourceQuota says something about devices that cannot be a limit."""
+    return effects.QuotaEvent(
+        uid=limits.uid,
+        namespace=limits.namespace,
+        name=limits.name,
+        type=effects.EventType.WARNING,
+        reason="MalformedResourceQuota",
+        message="; ".join(f"{odd.field}: {odd.problem}" for odd in limits.findings),
     )
 
 

@@ -1,11 +1,11 @@
-"""Which waiting pods an event of a node or of another pod wakes."""
+"""Which waiting pods an event of a node, of another pod or of a quota wakes."""
 
 from __future__ import annotations
 
 import dataclasses
 
 from hami_operator.protocol import instant
-from hami_operator.scheduling import allocator, filters, hints, ledger, nodes, queue
+from hami_operator.scheduling import allocator, filters, hints, ledger, nodes, queue, quota
 from hami_operator.scheduling import pod as pods
 
 
@@ -16,10 +16,12 @@ class Wake:
     Attributes:
         cause: the event, for the ordinary filters.
         words: device types that can take more somewhere than before.
+        namespace: whose pods hold less of ``words`` than before; empty where none do.
     """
 
     cause: hints.Event
     words: frozenset[str] = frozenset()
+    namespace: str = ""
 
 
 class Wakes:
@@ -66,7 +68,14 @@ class Wakes:
         if after is not None and not (freed or transition.shrank or before.labels != after.labels):
             return
         old = before if before.node_name else dataclasses.replace(before, node_name=entry.node)
-        self.queue.wake(Wake(cause=hints.PodChange(old=old, new=after), words=freed), now)
+        cause = hints.PodChange(old=old, new=after)
+        self.queue.wake(Wake(cause=cause, words=freed, namespace=entry.namespace), now)
+
+    def by_quota(self, change: quota.Change, now: instant.Instant) -> None:
+        """Wake by a quota that allows more than before."""
+        if change.loosened:
+            cause = hints.QuotaChange(namespace=change.namespace)
+            self.queue.wake(Wake(cause=cause), now)
 
     def _helps(self, event: Wake, item: queue.Item) -> bool:
         """Devices are looked at by type, all else by the filters' own hints.
@@ -75,7 +84,16 @@ class Wakes:
         """
         if not item.plugins:
             return True
-        if allocator.PLUGIN in item.plugins and event.words & item.words:
-            return True
-        plugins = item.plugins - {allocator.PLUGIN}
+        plugins = item.plugins
+        if not isinstance(event.cause, hints.QuotaChange):
+            if event.words & item.words and _frees(event, item):
+                return True
+            plugins -= {allocator.PLUGIN, allocator.QUOTA}
         return hints.may_help(plugins, item.pod, event.cause, self._options)
+
+
+def _frees(event: Wake, item: queue.Item) -> bool:
+    """Whether a pod that waits for devices may have some of those that became free."""
+    if allocator.PLUGIN in item.plugins:
+        return True
+    return allocator.QUOTA in item.plugins and event.namespace == item.pod.namespace

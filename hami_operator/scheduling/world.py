@@ -11,7 +11,7 @@ begins to lead.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Any, Final
 
 from hami_operator import settings as all_settings
 from hami_operator.devices import registry as registries
@@ -33,11 +33,13 @@ from hami_operator.scheduling import (
 from hami_operator.scheduling import node as records
 from hami_operator.scheduling import nodes as registered
 from hami_operator.scheduling import pod as pods
+from hami_operator.scheduling import quota as quotas
 from hami_operator.scheduling import rules as all_rules
 
 NODES: Final = "nodes"
 PODS: Final = "pods"
-SOURCES: Final = frozenset({NODES, PODS})
+QUOTAS: Final = "resourcequotas"
+SOURCES: Final = frozenset({NODES, PODS, QUOTAS})
 """What must have been listed in full before the first decision."""
 
 Effects = tuple[effects.Effect, ...]
@@ -53,6 +55,7 @@ class World:
     Attributes:
         nodes: records, cards and availability.
         ledger: usage.
+        quotas: what namespaces may hold.
         oddities: what is amiss with bound pods.
     """
 
@@ -61,12 +64,13 @@ class World:
         rules = all_rules.Rules.of(registry, settings)
         self.nodes = registered.Nodes(registry, settings.device_timeout_s)
         self.ledger = ledger.Ledger(registry)
+        self.quotas = quotas.Quotas(registry)
         self.oddities = oddities.Oddities(self.nodes, self.ledger)
         self._waking = wakes.Wakes(self.nodes, rules.options, registry.owned_pod_keys)
         self._seen = sightings.Sightings()
         self._locks = lockwatch.LockWatch(registry, settings.node_lock_timeout_s, self._seen)
         self._attempts = attempts.Attempts(
-            rules, self.nodes, self.ledger, self._waking, self._seen
+            rules, self.nodes, self.ledger, self._waking, self._seen, accounts=self.accounts
         )
         self._refused: set[str] = set()
         self._leads = False
@@ -90,13 +94,14 @@ class World:
         return self._leads and self._synced >= SOURCES
 
     def synced(self, source: str, now: instant.Instant) -> Effects:
-        """A source (`NODES`, `PODS`) has shown all there is, in this term."""
+        """A source (one of `SOURCES`) has shown all there is, in this term."""
         del now  # every event has its time, also where nothing follows from it
         before = self.active
         self._synced |= {source}
         if before or not self.active:
             return ()
-        return (*self.nodes.report(), *self.oddities.report())
+        odd = (reports.odd_quota(one) for one in self.quotas if one.findings)
+        return (*self.nodes.report(), *self.oddities.report(), *odd)
 
     def take_over(self, now: instant.Instant) -> Effects:
         """We lead from now on; each source must be listed anew before the first decision.
@@ -175,6 +180,19 @@ class World:
         """A pod left the watch of pending pods: bound or deleted, which others will tell."""
         self.queue.remove(uid)
 
+    # ---- quotas
+
+    def quota_seen(self, raw: Mapping[str, Any], now: instant.Instant) -> Effects:
+        """A ResourceQuota as the API shows it; it counts from the next decision on."""
+        change = self.quotas.seen(raw)
+        self._waking.by_quota(change, now)
+        return self._told([reports.odd_quota(change.news)]) if change.news is not None else ()
+
+    def quota_gone(self, namespace: str, name: str, uid: str, now: instant.Instant) -> Effects:
+        """A ResourceQuota is deleted; another one of its name stays."""
+        self._waking.by_quota(self.quotas.gone(namespace, name, uid), now)
+        return ()
+
     # ---- time
 
     def tick(self, now: instant.Instant) -> Effects:
@@ -232,7 +250,13 @@ class World:
 
     def lock_facts(self, node: str) -> locks.Facts:
         """What the watch knows about the locks of a node, for whoever wants to bind there."""
-        return self._locks.facts(node, self.nodes.get(node), self._attempts.under_way())
+        return self._locks.facts(
+            node, self.nodes.get(node), self._attempts.under_way(), self.nodes.standings(node)
+        )
+
+    def accounts(self, namespace: str) -> quotas.Accounts | None:
+        """What a namespace may hold and holds; None where no quota limits its devices."""
+        return self.quotas.accounts(namespace, self.ledger, self.nodes)
 
     def pod(self, uid: str) -> pods.Pod | None:
         """A pod as it was last seen; None if it has ended or was never seen."""

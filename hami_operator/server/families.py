@@ -99,5 +99,15 @@ FAMILIES: Final = (
     _read("hami_reservations", "", "Pods placed and not yet bound."),
     _read("hami_allocation_memory_bytes", _POD, "Device memory of a container on a card."),
     _read("hami_allocation_core_ratio", _POD, "Device cores of a container on a card, 0 to 1."),
+    _read(
+        "hami_resource_quota_used",
+        "namespace quota_name limit zone",
+        "Held by a namespace's pods, reservations included; memory in MiB.",
+    ),
+    _read(
+        "hami_resource_quota_limit",
+        "namespace quota_name zone",
+        "The most that a namespace's pods may hold; memory in MiB.",
+    ),
     _read("hami_watch_age_seconds", "resource", "Time since the watch last said anything."),
 )

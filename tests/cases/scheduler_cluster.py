@@ -7,13 +7,14 @@ The head of the case file explains the forms. Usage that a card row states by it
 from __future__ import annotations
 
 import datetime
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from hami_operator import settings
 from hami_operator.devices import registry as registries
 from hami_operator.devices import request, usage, vendor
-from hami_operator.protocol import decision, instant, register
+from hami_operator.protocol import decision, instant, miglist, register
 from hami_operator.scheduling import (
     demand,
     effects,
@@ -32,6 +33,7 @@ FILE: Final = "scheduler.yaml"
 DOCUMENT: Final[Mapping[str, Any]] = loader.document(FILE) or {"cases": []}
 DEFAULT_CARD: Final[Mapping[str, Any]] = DOCUMENT.get("defaults", {}).get("card", {})
 FIXTURES: Final[Mapping[str, Any]] = DOCUMENT.get("fixtures", {})
+MIG_LIST: Final = "hami.io/vgpu-mig-allocations"
 START: Final = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 
 
@@ -58,9 +60,29 @@ def configured(stated: Case) -> settings.Settings:
     )
 
 
-def card(raw: Case, position: int, model: str) -> register.Card:
-    """One card of a row."""
+def profiles(raw: Iterable[Case]) -> tuple[register.Profile, ...]:
+    """``profiles`` of a partitioned card."""
+    return tuple(
+        register.Profile(
+            name=one["name"],
+            memory_mib=one["memoryMB"],
+            cores=one["core"],
+            slices=one["sliceCount"],
+            placements=places(one["placements"]),
+        )
+        for one in raw
+    )
+
+
+def places(raw: Iterable[Sequence[int]]) -> tuple[register.Placement, ...]:
+    """``[[start, size], …]``."""
+    return tuple(register.Placement(start=start, size=size) for start, size in raw)
+
+
+def card(raw: Case, position: int, model: str, fixture: Iterable[Case] = ()) -> register.Card:
+    """One card of a row; ``fixture`` is what it means with ``profiles: fixture``."""
     facts = {**DEFAULT_CARD, **raw}
+    listed = facts.get("profiles", ())
     return register.Card(
         id=facts["id"],
         index=facts.get("index", position),
@@ -71,6 +93,7 @@ def card(raw: Case, position: int, model: str) -> register.Card:
         numa=facts["numa"],
         mode=facts["mode"],
         healthy=facts["healthy"],
+        mig_profiles=profiles(fixture if listed == "fixture" else listed),
     )
 
 
@@ -82,7 +105,8 @@ def card_usage(raw: Case, position: int = 0, model: str = "NVIDIA") -> usage.Car
 def held(raw: Case) -> usage.Usage:
     """What others hold of a card."""
     facts = {**DEFAULT_CARD, **raw}
-    return usage.Usage(facts["used"], facts["mem"], facts["cores"])
+    taken = places(facts.get("placed", ()))
+    return usage.Usage(facts["used"], facts["mem"], facts["cores"], places=taken)
 
 
 def pick(raw: Sequence[Any]) -> decision.Pick:
@@ -120,14 +144,19 @@ class Cluster:
         listed: dict[str, list[register.Card]] = {}
         for position, raw in enumerate(cards):
             word = {**DEFAULT_CARD, **raw}["backend"]
-            listed.setdefault(word, []).append(card(raw, position, model))
+            made = card(raw, position, model, self.stated.get("profiles", ()))
+            listed.setdefault(word, []).append(made)
         builder = builders.roomy(name)
         for word, each in listed.items():
             if word in self.registry.by_word:
                 builder = builder.register(
                     word, each, form=register.Form.JSON, handshake=builders.ANSWERED
                 )
-        annotations = (self.stated.get("node_annotations") or {}).get(name, {})
+        annotations = dict((self.stated.get("node_annotations") or {}).get(name, {}))
+        if "pair_scores" in self.stated:
+            pairs = self.stated["pair_scores"].items()
+            linked = [{"uuid": uuid, "score": score} for uuid, score in pairs]
+            annotations["hami.io/node-nvidia-score"] = json.dumps(linked)
         return builder.annotate(annotations).read()
 
     def see(self, raw: Case) -> None:
@@ -173,8 +202,11 @@ class Cluster:
 
     def cards(self) -> dict[str, dict[str, Any]]:
         """Card id to what is taken of it, and whether it may be used."""
+        instances = self._instances()
         return {
             each.card.id: {
+                "placed": [[one.start, one.size] for one in each.usage.places],
+                "mig": instances.get(each.card.id, []),
                 "used": each.usage.used,
                 "mem": each.usage.memory_mib,
                 "cores": each.usage.cores,
@@ -185,12 +217,25 @@ class Cluster:
             for each in every
         }
 
+    def _instances(self) -> dict[str, list[dict[str, Any]]]:
+        """Card id to the instances that pods hold of it, with what the plugin made of them."""
+        found: dict[str, list[dict[str, Any]]] = {}
+        for entry in self.world.ledger:
+            for one in miglist.decode(entry.annotations.get(MIG_LIST), key=MIG_LIST):
+                instance: dict[str, Any] = {"profile": one.profile, "ready": one.made is not None}
+                if one.made is not None:
+                    instance["mig_uuid"] = one.made.mig_uuid
+                    instance["gpu_instance_id"] = one.made.gpu_instance
+                    instance["compute_instance_id"] = one.made.compute_instance
+                found.setdefault(one.card, []).append(instance)
+        return found
+
 
 def quotas(stated: Case, registry: registries.Registry) -> quota.Quotas:
     """``quota`` as ResourceQuota objects."""
     found = quota.Quotas(registry)
     for namespace, hard in stated.get("quota", {}).items():
-        assert found.seen(resource_quota(namespace, "q", hard)) == ()
+        assert found.seen(resource_quota(namespace, "q", hard)).findings == ()
     return found
 
 
@@ -228,6 +273,8 @@ def bound_pod(raw: Case, registry: registries.Registry, version: int) -> pods.Po
     written = {"hami.io/vgpu-node": raw.get("vgpu_node", node)}
     for word, value in raw.get("allocated", {}).items():
         written[registry.by_word[word].pod.allocated] = value
+    if "mig" in raw:
+        written[MIG_LIST] = json.dumps(raw["mig"])
     return builder.annotate({key: text for key, text in written.items() if text}).read()
 
 

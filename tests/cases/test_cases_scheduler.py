@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import pytest
 
 from hami_operator import errors
+from hami_operator.devices import partition, request, score, selection, usage, vendor
 from hami_operator.devices import registry as registries
-from hami_operator.devices import request, selection, usage, vendor
-from hami_operator.protocol import decision, register
+from hami_operator.protocol import decision, miglist, register
 from hami_operator.scheduling import (
     containers,
     cycle,
@@ -20,6 +21,7 @@ from hami_operator.scheduling import (
     nodes,
     policy,
     quota,
+    room,
     scores,
     snapshot,
     world,
@@ -36,8 +38,8 @@ LISTED: Final = {
     **uncovered.SCHEDULER_BIND,
     **uncovered.SCHEDULER_PLUGIN,
 }
-ELSEWHERE: Final = frozenset({"lock", "unlock", "bind"})
-"""What ``test_cases_scheduler_bind`` runs."""
+ELSEWHERE: Final = frozenset({"lock", "unlock", "bind", "admit"})
+"""What ``test_cases_scheduler_bind`` and ``test_cases_scheduler_admit`` run."""
 ROWS: Final = [
     row
     for row in (loader.rows(scheduler_cluster.FILE) if scheduler_cluster.DOCUMENT["cases"] else [])
@@ -78,11 +80,17 @@ def _compare_outcome(outcome: cycle.Placed | cycle.Unplaced, want: Case, model: 
         "node": placed.node if placed else None,
         "decision": _values(placed) if placed else None,
         "failed": {name: one.detail for name, one in outcome.rejections.items()} or None,
+        "mig": _mig_list(placed),
         "scores": {name: round(one, 2) for name, one in placed.scores.items()} if placed else None,
     }
     for key in found.keys() & want.keys():
         assert found[key] == (want[key] or None), (key, model, message)
     assert want.get("error_contains", "") in message
+
+
+def _mig_list(placed: cycle.Placed | None) -> Any:
+    value = placed.decision.annotations.get(scheduler_cluster.MIG_LIST) if placed else None
+    return json.loads(value) if value else None
 
 
 def _values(placed: cycle.Placed) -> dict[str, str]:
@@ -201,6 +209,10 @@ def _weights(stated: Case, when: Case, want: Case) -> None:
 
 
 def _encode(stated: Case, when: Case, want: Case) -> None:
+    if "profile" in stated:
+        card = register.Card(id="c", mig_profiles=scheduler_cluster.profiles([stated["profile"]]))
+        assert f'"migProfiles":[{want["value"]}]' in register.encode([card], register.Form.JSON)
+        return
     words = {raw[1] for segment in stated["segments"] for raw in segment}
     slots = tuple(
         tuple(scheduler_cluster.pick([raw[0], raw[2], raw[3]]) for raw in segment)
@@ -209,7 +221,54 @@ def _encode(stated: Case, when: Case, want: Case) -> None:
     assert decision.encode(slots, words.pop() if words else "NVIDIA") == want["value"]
 
 
+def _mig_place(stated: Case, when: Case, want: Case) -> None:
+    listed = scheduler_cluster.profiles(stated["profiles"])
+    card = register.Card(id="GPU-a", mode=partition.MODE, mig_profiles=listed)
+    taken = scheduler_cluster.places(stated["placed"])
+    chosen: list[list[Any] | None] = []
+    for wanted in when["wanted"]:
+        found = partition.choose(card, wanted, taken)
+        chosen.append([found.profile.name, found.place.start] if found else None)
+        taken = (*taken, found.place) if found else taken
+    assert chosen == want["chosen"]
+
+
+def _container_of_segment(stated: Case, when: Case, want: Case) -> None:
+    pod = builders.pod("p")
+    for name in stated["inits"]:
+        pod = pod.init(name)
+    for name in stated["apps"]:
+        pod = pod.container(name)
+    names = [one.name for one in pod.read().containers]
+    found = [names[slot] if slot < len(names) else None for slot in when["segments"]]
+    assert found == want["containers"]
+
+
+def _backend_score(stated: Case, when: Case, want: Case) -> None:
+    row = REGISTRY.by_word[stated["backend"]]
+    if "raw" in stated:
+        hooks = dataclasses.replace(row.hooks, score=lambda *_: stated["raw"])
+        row = dataclasses.replace(row, hooks=hooks)
+    picks = tuple(
+        scheduler_cluster.pick([f"c{number}", 0, 0]) for number in range(stated.get("cards", 1))
+    )
+    (annotations,) = stated.get("node_annotations", {"n": {}}).values()
+    facts = score.Facts(
+        node_policy=stated["node_policy"],
+        slots=(picks,),
+        before=(),
+        pod_annotations={},
+        node_annotations=annotations,
+    )
+    assert score.term(row, facts) == want["score"]
+
+
 def _decode(stated: Case, when: Case, want: Case) -> None:
+    if "mig" in stated:
+        with pytest.raises(errors.DecodeError):
+            miglist.decode(stated["mig"], key="k")
+        assert want["unreadable"]
+        return
     if want.get("unreadable"):
         with pytest.raises(errors.DecodeError):
             decision.decode(stated["value"], key="k")
@@ -317,7 +376,7 @@ def _room(stated: Case, when: Case) -> bool:
     slot = len(taken) - 1
     account = scheduler_cluster.quotas(stated, REGISTRY).account("default", NVIDIA)
     assert account is not None
-    room = quota.Room(
+    asks = room.Room(
         account=account,
         row=NVIDIA,
         kinds=kinds,
@@ -325,7 +384,7 @@ def _room(stated: Case, when: Case) -> bool:
         slot=slot,
     )
     card, memory_mib, cores = when["card"]
-    return room(taken[slot], memory_mib, cores, card)
+    return asks(taken[slot], memory_mib, cores, card)
 
 
 def _quota_steps(stated: Case, when: Case, want: Sequence[Case]) -> None:
@@ -447,11 +506,14 @@ def _pod_group_member(stated: Case, when: Case, want: Case) -> None:
 
 
 OPERATIONS: Final[Mapping[str, Callable[[Case, Case, Any], None]]] = {
+    "backend_score": _backend_score,
     "card_score": _card_score,
+    "container_of_segment": _container_of_segment,
     "decide": _decide,
     "decode": _decode,
     "effective": _effective,
     "encode": _encode,
+    "mig_place": _mig_place,
     "node_score": _node_score,
     "order": _order,
     "pod_group_member": _pod_group_member,

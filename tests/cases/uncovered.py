@@ -8,9 +8,6 @@ from __future__ import annotations
 
 from typing import Final
 
-_MIG: Final = "partitioned NVIDIA cards are never handed out yet"
-_TOPOLOGY: Final = "pair scores of NVIDIA cards are not read yet"
-
 DEVICES: Final[dict[str, str]] = {}
 """Rows of ``devices.yaml``."""
 
@@ -189,18 +186,6 @@ SCHEDULER: Final[dict[str, str]] = {
         "the extender mode is not built",
         *("A11", "A12", "A14", "A15"),
         *("H7.1", "H8.1", "H8.2", "H9.1", "H10", "H12.1", "H13", "H15.1", "H20.1", "H20.3", "H22"),
-    ),
-    **_rows(_TOPOLOGY, "D20.1", "E14", "E16.1", "E17", "E18.1", "E19"),
-    **_rows(
-        _MIG,
-        *("E8", "F1", "F2", "F3.1", "F4.1", "F5", "F9", "F10", "F12", "F13.1", "F13.3", "F14"),
-    ),
-    "F8.1": "no row for AMD yet",
-    **_rows("no row for MetaX yet", "D29.1", "D29.3", "D29.4"),
-    **_rows(
-        "the admission webhook is not built",
-        *("G16.1", "G16.2", "G16.4", "G16.5", "G16.7", "G17.1", "G17.2", "G17.4", "G17.5"),
-        *("G17.7", "G18.1", "G18.3", "H1.1", "H3", "H4", "H5", "H6.1"),
     ),
     **_rows("the variables of other schedulers are not read", "C28.1", "C28.3"),
     **_rows("the leader is not marked by a label", "H19.1"),

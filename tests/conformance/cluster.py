@@ -10,7 +10,15 @@ import os
 import sys
 import time
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -84,6 +92,8 @@ class Cluster:
                     await running.enter_async_context(background(source.run(), "eyes"))
                 running.callback(self._stop_operators)
                 yield self
+                complaints = [text for one in self.operators for text in one.complaints()]
+                assert complaints == []
             refused = [one for one in self.requests() if one.status == 403]
             assert not refused, "the operator lacks rights"
         finally:
@@ -397,9 +407,7 @@ class Cluster:
             f"{one['status'].get('phase')} {self.why(one['metadata']['name'])}"
             for one in self.pods.all()
         )
-        logs = "\n".join(
-            f"--- {one.log_path}\n{_tail(one.log_path)}" for one in self.operators
-        )
+        logs = "\n".join(f"--- {one.log_path}\n{_tail(one.log_path)}" for one in self.operators)
         return f"{pods}\n{logs}"
 
 

@@ -20,6 +20,8 @@ START_S: Final = 60.0
 """Until it serves, leads and has seen everything; interpreters start slowly on a busy machine."""
 COMMAND: Final = ("hami_operator",)
 
+_BUGS: Final = ("metric of unknown name or labels", "Traceback (most recent call last):")
+
 Samples = Mapping[tuple[str, frozenset[tuple[str, str]]], float]
 
 
@@ -28,6 +30,7 @@ class Operator:
 
     Attributes:
         log_path: its log, one JSON object a line.
+        may_end: whether the test has seen to its end; else it must run as long as the test.
     """
 
     def __init__(
@@ -41,6 +44,7 @@ class Operator:
     ) -> None:
         self.name = name
         self.log_path = folder / f"{name}.log"
+        self.may_end = False
         clean = {
             key: value
             for key, value in os.environ.items()
@@ -122,16 +126,29 @@ class Operator:
         """None while it runs."""
         return self._process.exit_code()
 
+    def complaints(self) -> list[str]:
+        """What must never be in the log of a sound operator, and an end that nobody asked for."""
+        found = [
+            str(line["event"])
+            for line in self.lines()
+            if "exception" in line or line.get("event") in _BUGS
+        ]
+        if not self.may_end and self.exit_code() is not None:
+            found.append(f"{self.name} ended with exit code {self.exit_code()}")
+        return found
+
     def failure(self, text: str) -> AssertionError:
         """An error with the end of the log."""
         return AssertionError(str(self._process.failure(text)))
 
     def terminate(self) -> None:
         """Ask it to stop, as kubelet does."""
+        self.may_end = True
         os.kill(self.pid, signal.SIGTERM)
 
     def kill(self) -> None:
         """End it at once, and see that it is gone."""
+        self.may_end = True
         os.kill(self.pid, signal.SIGKILL)
         self._process.wait(timeout_s=10)
 
@@ -141,6 +158,7 @@ class Operator:
         Raises:
             AssertionError: it still runs.
         """
+        self.may_end = True
         try:
             return self._process.wait(timeout_s=timeout_s)
         except subprocess.TimeoutExpired:
@@ -148,6 +166,7 @@ class Operator:
 
     def stop(self) -> None:
         """End it, politely where that works."""
+        self.may_end = True
         self._process.stop()
 
 

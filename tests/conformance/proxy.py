@@ -140,7 +140,7 @@ class Proxy:
         headers = {"Content-Type": "application/json"}
         if fault.retry_after_s is not None:
             headers["Retry-After"] = str(fault.retry_after_s)
-        body = {
+        body: dict[str, Any] = {
             "kind": "Status",
             "apiVersion": "v1",
             "status": "Failure",
@@ -148,6 +148,8 @@ class Proxy:
             "reason": _REASONS.get(fault.status, "InternalError"),
             "code": fault.status,
         }
+        if method == "WATCH" and fault.status == 410:  # told inside the stream, as servers do
+            return web.json_response({"type": "ERROR", "object": body})
         return web.Response(status=fault.status, text=json.dumps(body), headers=headers)
 
     async def _pass(
@@ -164,9 +166,7 @@ class Proxy:
         ) as answer:
             kept = {name: answer.headers[name] for name in _KEPT if name in answer.headers}
             if not watches:
-                return web.Response(
-                    status=answer.status, body=await answer.read(), headers=kept
-                )
+                return web.Response(status=answer.status, body=await answer.read(), headers=kept)
             return await self._stream(request, answer, kept)
 
     async def _stream(

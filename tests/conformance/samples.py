@@ -52,7 +52,7 @@ _SHARED: Final = (
     {"count": 1, "memory": 4, "cores": 10},
     {"count": 2, "memory": 4, "cores": 100},
 )
-_CHIP: Final = Sample(card={"cores": 20}, asks=({"count": 1}, {"count": 2}, _SHARED[2]))
+_CHIP: Final = Sample(card={"cores": 20}, asks=({"count": 1, "memory": 3000}, *_SHARED[:2]))
 _SGPU: Final = json.dumps(
     [
         {
@@ -112,6 +112,7 @@ SAMPLES: Final[Mapping[str, Sample]] = {
     ),
     "kunlun": Sample(capacity={"kunlunxin.com/xpu": CARDS}, asks=({"count": 2}, {"count": 8})),
     **{row.keyword: _CHIP for row in REGISTRY if row.keyword.startswith("Ascend")},
+    "Ascend910C": Sample(card={"cores": 20}),
 }
 _USUAL: Final = Sample(asks=_SHARED)
 

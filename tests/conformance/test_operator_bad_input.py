@@ -107,9 +107,7 @@ async def plain_node(cluster: Cluster, register: str, name: str = "") -> str:
             "entry 1: id",
             id="nine fields: the same card twice",
         ),
-        pytest.param(
-            json.dumps([thing("a"), None, thing("b")]), "entry 1: json", id="JSON: null"
-        ),
+        pytest.param(json.dumps([thing("a"), None, thing("b")]), "entry 1: json", id="JSON: null"),
         pytest.param(
             json.dumps([thing("a"), thing("x", count=1.5), thing("b")]),
             "entry 1: count",

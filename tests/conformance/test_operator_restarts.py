@@ -152,11 +152,7 @@ async def assert_nothing_is_half_done(cluster: Cluster) -> None:
         if keys.VGPU_NODE in (pod["metadata"].get("annotations") or {})
         and audit.name(pod) not in bound
     ]
-    held = [
-        lock
-        for lock in audit.locks(nodes)
-        if "/".join(lock.rsplit(",", 2)[1:]) not in bound
-    ]
+    held = [lock for lock in audit.locks(nodes) if "/".join(lock.rsplit(",", 2)[1:]) not in bound]
     assert (half, held) == ([], [])
 
 

@@ -228,18 +228,18 @@ def test_the_order_of_dictionaries_does_not_matter(
 ) -> None:
     node = samples.node(row).annotate({"a": "b", "hami.io/device-cordon": ""}).read()
     turned = fit.Context(
-        node_annotations=dict(reversed(node.annotations.items())),
-        node_labels=dict(reversed(node.labels.items())),
+        node_annotations=dict(reversed(list(node.annotations.items()))),
+        node_labels=dict(reversed(list(node.labels.items()))),
     )
     some = [
         usage.CardUsage(
-            dataclasses.replace(one.card, custom=dict(reversed(one.card.custom.items())))
+            dataclasses.replace(one.card, custom=dict(reversed(list(one.card.custom.items()))))
             if one.card.custom
             else one.card
         )
         for one in cards(row)
     ]
-    found = fit.fit(row, asked(row, dict(reversed(limits.items()))), some, turned)
+    found = fit.fit(row, asked(row, dict(reversed(list(limits.items())))), some, turned)
     assert isinstance(found, fit.Fit)
     assert [(pick.id, pick.memory_mib, pick.cores) for pick in found.picks] == [
         (pick.id, pick.memory_mib, pick.cores) for pick in placed(row, limits)

@@ -2,7 +2,7 @@
 
 Requests go straight to the store, so a test sees each call, decides what goes wrong with it, and
 waits for nothing. What the store shows its watches arrives one turn of the loop later, unless
-``lagging`` holds it back.
+``lagging`` holds it back, or ``late`` the objects of one resource.
 """
 
 from __future__ import annotations
@@ -206,9 +206,10 @@ class Bench:
         self.api = Api(self.store)
         self.metrics = Metrics()
         self.lagging = False
+        self.late: set[str] = set()
         self.broken: list[BaseException] = []
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._shown = {"nodes": 0, "pods": 0}
+        self._shown = {"nodes": 0, "pods": 0, "resourcequotas": 0}
         self._build(tuple(int(part) for part in server.split(".")[:2]))
         self.store.subscribe(self._changed)
 
@@ -275,7 +276,7 @@ class Bench:
             self.world,
             self.performer,
             leadership=leader.AlwaysLeading(self.metrics),
-            sources={world.NODES: self._show_all, world.PODS: self._show_all},
+            sources=dict.fromkeys(sorted(world.SOURCES), self._show_all),
             bell=self.bell,
             **timed,
         )
@@ -354,6 +355,18 @@ class Bench:
         if resource == "nodes":
             self.store.patch("nodes", made.key, orjson.dumps({"spec": {"taints": None}}))
 
+    def set_quota(self, name: str = "q", /, **hard: Any) -> None:
+        """Create a ResourceQuota, or change its limits: ``gpumem`` is of ``nvidia.com/gpumem``."""
+        limits = {f"limits.nvidia.com/{key}": str(amount) for key, amount in hard.items()}
+        body = {"metadata": {"name": name, "namespace": "default"}, "spec": {"hard": limits}}
+        if self.store.find("resourcequotas", ("default", name)) is None:
+            self.store.create("resourcequotas", orjson.dumps(body))
+        else:
+            self.store.patch("resourcequotas", ("default", name), orjson.dumps(body))
+
+    def delete_quota(self, name: str = "q") -> None:
+        self.store.delete("resourcequotas", ("default", name))
+
     def ask(self, name: str = "p", /, **limits: Any) -> builders.PodBuilder:
         """A pod of ours with one container; without limits it asks for one GPU of 1000 MiB."""
         limits = limits or {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 1000}
@@ -393,6 +406,11 @@ class Bench:
         self.patch_pod({"metadata": {"annotations": served}}, name)
         self.set_lock(None, node)
 
+    def admit(self, name: str = "p", phase: str = "Pending") -> None:
+        """What kubelet says of a pod once it has asked all plugins; or later, with a phase."""
+        status = {"phase": phase, "startTime": "2026-03-01T12:00:00Z"}
+        self.patch_pod({"status": status}, name, subresource="status")
+
     def delete_pod(self, name: str = "p") -> None:
         self.store.delete("pods", ("default", name), grace_s=0)
 
@@ -410,14 +428,15 @@ class Bench:
         """Show the watches what has happened."""
         if self.lagging:
             return
-        for resource in ("nodes", "pods"):
+        for resource in sorted(self._shown.keys() - self.late):
             since = self._shown[resource]
             for event in self.store.events_since(resource, since):
                 self._shown[resource] = event.record.version
                 self._hand_over(resource, event.type, event.record.copy(resource))
 
     def _hand_over(self, resource: str, kind: str, raw: dict[str, Any]) -> None:
-        sink = self.intake.nodes if resource == "nodes" else self.intake.pods
+        sinks = {"nodes": self.intake.nodes, "pods": self.intake.pods}
+        sink = sinks.get(resource, self.intake.quotas)
         (sink.delete if kind == "DELETED" else sink.upsert)(raw)
 
     async def _show_all(self) -> None:

@@ -94,7 +94,6 @@ class Case:
     booked: bool = True
     place: queue.Place | None = None
     reason: str = "Scheduled p"
-    more_reasons: tuple[str, ...] = ()
     wait_s: float = 0.9
 
 
@@ -195,7 +194,6 @@ CASES = [
             want=(LOCK, BIND, READ, LOCK),
             lock=False,
             reason="AdmissionBypassed p",
-            more_reasons=("Scheduled p",),
         ),
         id="another scheduler bound it to the same node without our decision: not ours",
     ),
@@ -203,7 +201,7 @@ CASES = [
         Case(
             faults=(meanwhile(BIND, gate),),
             want=(LOCK, BIND, READ, LOCK),
-            **{**GIVEN_BACK, "place": queue.Place.GATED, "reason": "FailedScheduling p"},
+            **{**GIVEN_BACK, "place": queue.Place.GATED, "reason": ""},
         ),
         id="the pod is gated: parked until the gates are gone",
     ),
@@ -297,7 +295,7 @@ def _check_state(on: bench.Bench, case: Case) -> None:
     items = on.world.queue.items()
     assert (items[0].place if items else None) == case.place
     reasons = [each for each in on.reasons if each.endswith(" p")]
-    assert reasons == [each for each in (case.reason, *case.more_reasons) if each]
+    assert reasons == ([case.reason] if case.reason else [])
 
 
 async def test_a_failed_bind_is_tried_again_and_leaves_exactly_one_reservation() -> None:
@@ -567,7 +565,22 @@ async def test_a_pod_that_our_decision_would_break_is_not_bound_and_says_why() -
         assert on.writes == []
         assert on.entry() is None
         (note,) = on.notes("FailedScheduling")
-        assert "annotations would hold 262252 bytes, more than 262144" in note
+        assert "annotations would hold 262252 bytes, more than 262144 (DecisionTooLarge)." in note
+
+
+async def test_a_pod_that_grows_too_large_meanwhile_is_not_bound_and_says_why() -> None:
+    def grow(on: bench.Bench) -> None:
+        on.lagging = True
+        on.patch_pod({"metadata": {"annotations": {"big": "x" * (256 * 1024 - 100)}}})
+
+    async with bench.running() as on:
+        on.add_node()
+        on.api.meanwhile(BIND, lambda: grow(on))
+        on.add(on.ask())
+        await on.run(0.5)
+        assert on.node_of() == ""
+        (note,) = on.notes("FailedScheduling")
+        assert note == "annotations would hold 262252 bytes, more than 262144 (DecisionTooLarge)"
 
 
 async def test_a_pod_with_255_kib_of_annotations_is_bound_and_stays_updatable() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -9,11 +10,12 @@ from typing import Any
 import pytest
 
 from hami_operator import errors
-from hami_operator.protocol import keys
+from hami_operator.protocol import keys, nodelock
 from hami_operator.protocol import register as registers
-from hami_operator.runtime import locker
+from hami_operator.runtime import arrivals, locker
 from hami_operator.scheduling import queue
 from tests import builders, fakes
+from tests.moments import at
 from tests.runtime import bench
 
 LOCK = "PATCH nodes/n1"
@@ -584,9 +586,102 @@ async def test_in_memory_nothing_is_written_and_the_next_pod_waits_all_the_same(
         await on.run(2.0)
         assert on.api.calls == [BIND, "POST events"]
         on.serve("p")
+        on.admit("p", "Running")
         await on.run(1.0)
         assert on.node_of("q") == "n1"
+        assert on.writes == [BIND, "POST pods/q/binding"]
+
+
+def on_node(annotations: Mapping[str, str], phase: str = "Pending") -> builders.PodBuilder:
+    """Another pod on n1, as a bind leaves it and its plugin may have changed it."""
+    under_way = {
+        keys.VGPU_NODE: "n1",
+        keys.BIND_TIME: "1772366400",
+        keys.BIND_PHASE: "success",
+    }
+    made = builders.pod("holder").container("c").on("n1").phase(phase)
+    return made.annotate(under_way | dict(annotations))
+
+
+ALLOCATING = {keys.BIND_PHASE: "allocating"}
+NVIDIA = {bench.ALLOCATED: "GPU-0,NVIDIA,1000,0:;", bench.TO_ALLOCATE: ";;"}
+HCU = {"hami.io/hcu-devices-allocated": "HCU-0,HCU,1,1:;"}
+FREE = {"hami.io/mthreads-vgpu-devices-allocated": "T,Mthreads,1,1:;"}
+STANDING = [
+    # What stands on the node, whether a plugin that finds no lock may take it, and whether it
+    # is waited for in any case.
+    pytest.param(on_node(NVIDIA), True, False, id="served, and still pending"),
+    pytest.param(on_node(HCU), True, False, id="served by a plugin that erases nothing"),
+    pytest.param(on_node(FREE | ALLOCATING), True, False, id="of a type that needs no lock"),
+    pytest.param(on_node(HCU | ALLOCATING), True, True, id="not served yet"),
+    pytest.param(on_node(NVIDIA, "Running"), False, False, id="running"),
+    pytest.param(on_node(NVIDIA, "Failed"), False, False, id="failed"),
+    pytest.param(on_node(NVIDIA | {keys.BIND_PHASE: "failed"}), False, False, id="refused"),
+    pytest.param(on_node(NVIDIA | {keys.VGPU_NODE: "n2"}), False, False, id="decided elsewhere"),
+    pytest.param(builders.pod("holder").container("c").on("n1"), False, False, id="plain"),
+]
+
+
+@pytest.mark.parametrize(("other", "is_open", "waits"), STANDING)
+async def test_in_memory_the_lock_is_written_where_the_plugin_might_find_another_pod(
+    other: builders.PodBuilder, is_open: bool, waits: bool
+) -> None:
+    async with bench.running(node_lock="memory") as on:
+        on.add_node()
+        on.add(other)
+        on.add(on.ask())
+        await on.run(1.0)
+        written = [LOCK, BIND] if is_open else [BIND]
+        assert on.writes == ([] if waits else written)
+        assert (on.lock() is not None) == (is_open and not waits)
+
+
+async def test_in_memory_the_lock_is_written_where_pods_of_other_types_come_without_one() -> None:
+    async with bench.running(node_lock="memory") as on:
+        made = builders.roomy("n1").register("NVIDIA", builders.cards(1), form=registers.Form.JSON)
+        made = made.capacity({"enflame.com/gcu": "4"})
+        on.add(made.allocatable({"nvidia.com/gpu": "10"}))
+        on.add(on.ask())
+        await on.run()
+        assert on.writes == [LOCK, BIND]
+
+
+async def test_in_memory_a_lock_that_was_written_is_given_back_when_the_bind_fails() -> None:
+    async with bench.running(node_lock="memory") as on:
+        on.add_node()
+        on.add(on_node(NVIDIA))
+        on.api.fail(BIND, errors.Forbidden("no", status=403))
+        on.add(on.ask())
+        await on.run(0.5)
+        assert on.writes == [LOCK, BIND, LOCK]
         assert on.lock() is None
+
+
+async def test_in_memory_a_lock_that_its_plugin_left_is_removed_like_any_other() -> None:
+    async with bench.running(node_lock="memory") as on:
+        on.add_node()
+        on.add(on_node(NVIDIA))
+        on.add(on.ask())
+        await on.run()
+        on.patch_pod({"metadata": {"annotations": NVIDIA | {keys.BIND_PHASE: "failed"}}})
+        await on.run(3.0)
+        assert on.lock() is not None
+        await on.run(5.0)
+        assert on.lock() is None
+
+
+async def test_in_memory_a_pod_of_two_locks_is_waited_for_until_kubelet_has_asked_both() -> None:
+    async with bench.running(node_lock="memory") as on:
+        add_both_kinds(on)
+        on.add(both())
+        on.add(on.ask("q"))
+        await on.run()
+        on.serve()
+        await on.run(2.0)
+        assert on.node_of("q") == ""
+        on.admit()
+        await on.run()
+        assert on.node_of("q") == "n1"
 
 
 @pytest.mark.parametrize(
@@ -620,6 +715,7 @@ async def test_in_memory_a_lock_of_others_is_respected() -> None:
         await on.run(2.0)
         assert on.writes == []
         on.serve("holder")
+        on.admit("holder", "Running")
         await on.run(1.0)
         assert on.writes == [BIND]
 
@@ -661,6 +757,137 @@ async def test_a_free_lock_is_not_taken_while_a_pod_still_has_segments_to_be_ser
         assert on.node_of() == "n1", "after the lock's time it stands in nobody's way"
 
 
+# ---- types that share one lock
+
+
+def mixed(name: str = "p") -> builders.PodBuilder:
+    """A pod whose two types share the lock."""
+    gpu = {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 1000}
+    hcu = {"hygon.com/hcunum": 1, "hygon.com/hcumem": 1000}
+    made = builders.pod(name).scheduler(bench.SCHEDULER)
+    return made.container("a", limits=gpu).container("b", limits=hcu)
+
+
+def add_two_types(on: bench.Bench) -> None:
+    made = builders.roomy("n1").register("NVIDIA", builders.cards(1), form=registers.Form.JSON)
+    made = made.register("HCU", builders.cards(2, word="HCU"))
+    on.add(made.allocatable({"nvidia.com/gpu": "10", "hygon.com/hcunum": "10"}))
+
+
+MODES = pytest.mark.parametrize("mode", ["annotation", "memory"])
+
+
+@MODES
+@pytest.mark.parametrize(("other", "is_open", "waits"), STANDING)
+async def test_a_mixed_pod_goes_where_its_second_plugin_can_find_no_other(
+    mode: str, other: builders.PodBuilder, is_open: bool, waits: bool
+) -> None:
+    async with bench.running(node_lock=mode) as on:
+        add_two_types(on)
+        on.add(other)
+        on.add(mixed())
+        await on.run(2.0)
+        assert (on.node_of() == "") == is_open
+        if is_open:
+            assert on.writes == []
+            on.admit("holder", "Running")
+            await on.run()
+        assert on.writes == ([LOCK, BIND] if mode == "annotation" else [BIND])
+
+
+async def test_a_mixed_pod_that_waits_in_vain_names_whom_it_waited_for() -> None:
+    async with bench.running() as on:
+        add_two_types(on)
+        on.add(on_node(NVIDIA))
+        await on.run(10.0)
+        on.add(mixed())
+        await on.run(289.0)
+        assert on.entry() is not None
+        on.add(on.ask("q"))
+        await on.run(2.0)
+        assert on.notes("FailedScheduling") == [f"node n1 {CONTENTION}"]
+        assert on.node_of("q") == "n1", "nobody waits behind it for ever"
+        assert on.node_of() == ""
+
+
+async def test_a_mixed_pod_holds_up_nobody_where_another_has_long_been_pending() -> None:
+    async with bench.running() as on:
+        add_two_types(on)
+        on.add(on_node(NVIDIA))
+        await on.run(301.0)
+        on.add(mixed())
+        on.add(on.ask("q"))
+        await on.run()
+        assert on.notes("FailedScheduling") == [f"node n1 {CONTENTION}"]
+        assert on.node_of("q") == "n1"
+
+
+@MODES
+async def test_after_a_mixed_pod_nobody_comes_before_kubelet_has_asked_both_plugins(
+    mode: str,
+) -> None:
+    async with bench.running(node_lock=mode) as on:
+        add_two_types(on)
+        on.add(mixed())
+        on.add(on.ask("q"))
+        await on.run()
+        on.serve()
+        await on.run(2.0)
+        assert (on.node_of(), on.node_of("q")) == ("n1", "")
+        on.admit()
+        await on.run()
+        assert on.node_of("q") == "n1"
+
+
+# ---- bound, and not shown yet
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "want_second"),
+    [
+        pytest.param(mixed("p"), mixed("q"), "", id="two mixed pods"),
+        pytest.param(mixed("p"), bench.Bench().ask("q"), "", id="the first is mixed"),
+        pytest.param(bench.Bench().ask("p"), mixed("q"), "", id="the second is mixed"),
+        pytest.param(bench.Bench().ask("p"), bench.Bench().ask("q"), "n1", id="neither"),
+    ],
+)
+async def test_a_lock_that_is_seen_to_go_before_its_pod_is_seen_to_come(
+    first: builders.PodBuilder, second: builders.PodBuilder, want_second: str
+) -> None:
+    async with bench.running() as on:
+        add_two_types(on)
+        on.add(first)
+        on.add(second)
+        on.api.meanwhile(BIND, lambda: on.late.add("pods"))
+        await on.run()
+        on.serve()
+        await on.run(2.0)
+        assert on.node_of("q") == want_second
+        on.admit("p", "Running")
+        on.late.clear()
+        on.show()
+        await on.run(1.0)
+        assert on.node_of("q") == "n1"
+
+
+async def test_a_bind_that_never_shows_is_not_waited_for_for_ever() -> None:
+    on = bench.Bench()
+    pod = on.ask("p").read()
+    claim = nodelock.Claim(namespace="default", name="p", uid=pod.uid)
+    expected = arrivals.Arrivals(on.world)
+    arrival = arrivals.Arrival(claim=claim, is_mixed=False, until_s=300.0)
+    expected.add("n1", arrival)
+    assert expected.on("n1", 0.0) == (), "it has ended"
+    on.world.pod_seen(pod, at(0))
+    expected.add("n1", arrival)
+    assert expected.on("n2", 299.0) == ()
+    assert expected.on("n1", 299.0) == (arrival,)
+    assert expected.on("n1", 300.0) == ()
+    expected.add("n1", arrival)
+    on.world.pod_seen(dataclasses.replace(pod, node_name="n1", resource_version="9"), at(0))
+    assert expected.on("n1", 0.0) == (), "it shows"
+
+
 # ---- stop
 
 
@@ -680,10 +907,16 @@ async def test_stop_ends_every_wait_and_nothing_is_written() -> None:
 
 
 @pytest.mark.parametrize(
-    ("annotations", "want"),
+    ("annotations", "want", "want_mixed"),
     [
-        pytest.param({}, (), id="no devices, no lock"),
-        pytest.param({bench.ALLOCATED: "x"}, (bench.LOCK,), id="NVIDIA: the shared one"),
+        pytest.param({}, (), False, id="no devices, no lock"),
+        pytest.param({bench.ALLOCATED: "x"}, (bench.LOCK,), False, id="NVIDIA: the shared one"),
+        pytest.param(
+            {bench.ALLOCATED: "x", "hami.io/cambricon-mlu-devices-allocated": "z"},
+            (bench.LOCK, bench.MLU_LOCK),
+            False,
+            id="two types, two locks",
+        ),
         pytest.param(
             {
                 bench.ALLOCATED: "x",
@@ -691,17 +924,22 @@ async def test_stop_ends_every_wait_and_nothing_is_written() -> None:
                 "hami.io/cambricon-mlu-devices-allocated": "z",
             },
             (bench.LOCK, bench.MLU_LOCK),
+            True,
             id="three types, two locks: the shared one first, and once",
         ),
         pytest.param(
-            {"hami.io/mthreads-vgpu-devices-allocated": "x"}, (), id="Moore Threads needs none"
+            {"hami.io/mthreads-vgpu-devices-allocated": "x"},
+            (),
+            False,
+            id="Moore Threads needs none",
         ),
     ],
 )
 async def test_which_locks_a_decision_needs(
-    annotations: dict[str, str], want: tuple[str, ...]
+    annotations: dict[str, str], want: tuple[str, ...], want_mixed: bool
 ) -> None:
-    assert locker.needed(annotations, bench.Bench().registry) == want
+    need = locker.needed(annotations, bench.Bench().registry)
+    assert need == locker.Need(keys=want, is_mixed=want_mixed)
 
 
 async def test_a_pod_in_line_stays_in_the_ledger_and_out_of_the_queue() -> None:

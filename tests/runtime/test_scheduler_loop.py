@@ -17,6 +17,7 @@ from tests import builders, fakes
 from tests.runtime import bench
 
 BIND = "POST pods/p/binding"
+SOURCES = (world.QUOTAS, world.NODES, world.PODS)
 WHOLE = {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 32768}
 
 
@@ -117,7 +118,7 @@ async def term(*, listing: asyncio.Event | None = None) -> Any:
         on.world,
         on.performer,
         leadership=lead,
-        sources={source: _shower(show, source) for source in (world.NODES, world.PODS)},
+        sources={source: _shower(show, source) for source in SOURCES},
         bell=on.bell,
         time=on.clock,
         metrics=on.metrics,
@@ -146,7 +147,7 @@ async def test_a_follower_knows_everything_and_decides_nothing() -> None:
         assert "n1" in on.world.nodes
         lead.give()
         await on.run()
-        assert shown == [world.NODES, world.PODS]
+        assert shown == list(SOURCES)
         assert on.node_of() == "n1"
 
 

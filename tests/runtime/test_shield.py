@@ -28,6 +28,26 @@ async def test_a_cancelled_task_raises_only_after_its_write_has_ended() -> None:
     assert done == ["written"]
 
 
+async def test_a_write_that_never_ends_does_not_keep_its_cancelled_task(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(shield, "PATIENCE_S", 0.01)
+    cut = []
+
+    async def write() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cut.append("write")
+
+    task = asyncio.ensure_future(shield.finish(write()))
+    await fakes.settle()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert cut == ["write"]
+
+
 async def test_a_write_that_fails_while_its_task_is_cancelled_does_not_hide_the_cancellation() -> (
     None
 ):

@@ -71,11 +71,8 @@ class Stage:
     def lead(self) -> list[str]:
         """Begin a term and list all sources."""
         self.world.take_over(self.now)
-        told = [
-            *self.world.synced(world.NODES, self.now),
-            *self.world.synced(world.PODS, self.now),
-        ]
-        return brief(told)
+        told = [self.world.synced(source, self.now) for source in sorted(world.SOURCES)]
+        return brief(effect for each in told for effect in each)
 
     @property
     def now(self) -> Any:
@@ -88,6 +85,10 @@ class Stage:
     def pod(self, *pods: builders.PodBuilder) -> list[str]:
         """Pods as the watch shows them."""
         return brief(e for one in pods for e in self.world.pod_seen(one.read(), self.now))
+
+    def quota(self, *objects: dict[str, Any]) -> list[str]:
+        """ResourceQuotas as the watch shows them."""
+        return brief(e for one in objects for e in self.world.quota_seen(one, self.now))
 
     def gone(self, *names: str) -> list[str]:
         """Pods that are deleted."""
@@ -164,6 +165,7 @@ def brief(told: Iterable[effects.Effect]) -> list[str]:
 _BRIEF: dict[type, Callable[[Any], str]] = {
     effects.PodEvent: lambda effect: f"{effect.pod.name}: {effect.reason}",
     effects.NodeEvent: lambda effect: f"{effect.node}: {effect.reason}",
+    effects.QuotaEvent: lambda effect: f"{effect.namespace}/{effect.name}: {effect.reason}",
     effects.Condition: lambda effect: f"{effect.pod.name}: condition {effect.reason}",
     effects.Bind: lambda effect: f"bind {effect.pod.name} to {effect.node}",
     effects.LockChanged: lambda effect: f"{effect.node}: lock changed",

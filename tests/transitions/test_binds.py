@@ -7,7 +7,7 @@ import pytest
 from hami_operator.protocol import keys
 from hami_operator.scheduling import effects, queue
 from tests import builders
-from tests.transitions.stage import AL, Stage, gpus, placed, wants
+from tests.transitions.stage import AL, Stage, brief, gpus, placed, wants
 
 Place = queue.Place
 ALLOCATED = "GPU-0,NVIDIA,1000,0:;"
@@ -110,11 +110,43 @@ def test_a_pod_whose_watch_said_farewell_is_tried_again_when_its_bind_fails() ->
     assert stage.place("a") is Place.BACKOFF
 
 
-def test_a_pod_that_was_gated_meanwhile_is_parked_after_its_bind_failed() -> None:
+def test_a_pod_that_was_gated_meanwhile_is_parked_without_a_word_when_its_bind_fails() -> None:
     stage, _ = reserved()
     stage.pod(wants("a").version(2).gate("g"))
-    stage.world.bind_failed("uid-a", stage.now, message="409 gates")
+    assert stage.world.bind_failed("uid-a", stage.now, message="409 gates") == ()
     assert stage.place("a") is Place.GATED
+    assert stage.usage("n1") == {}
+    stage.pod(wants("a").version(3))
+    stage.wait(1)
+    assert stage.run() == ["bind a to n1"]
+
+
+@pytest.mark.parametrize(
+    ("seen", "lost", "want"),
+    [
+        pytest.param(
+            placed(wants("a"), "n1", ALLOCATED), True, [], id="our decision, but read as not ours"
+        ),
+        pytest.param(
+            placed(wants("a"), "n1", "GPU-0,NVIDIA,2000,0:;"), False, [], id="another decision"
+        ),
+        pytest.param(wants("a").version(2).on("n1"), False, [], id="no decision"),
+        pytest.param(wants("a").version(2).on("n1"), True, [], id="no decision, as was read"),
+        pytest.param(
+            placed(wants("a"), "n1", ALLOCATED), False, ["a: Scheduled"], id="our decision"
+        ),
+    ],
+)
+def test_only_a_bind_of_ours_is_reported_when_the_pod_is_found_on_our_node(
+    seen: builders.PodBuilder, lost: bool, want: list[str]
+) -> None:
+    stage, _ = reserved()
+    stage.pod(seen)
+    told = stage.world.bind_failed("uid-a", stage.now, message="409", lost=lost)
+    assert brief(told) == want
+    assert stage.place("a") is None
+    assert stage.world.ledger.requested("n1")[1] == 1, "it is counted, whoever bound it"
+    assert stage.world.bind_done("uid-a") == ()
 
 
 def test_no_two_pods_get_the_same_slice() -> None:

@@ -14,6 +14,9 @@ TIME = "2026-03-01T12:00:00Z"
 LOCK = f"{TIME},default,a"
 MLU_LOCK = "cambricon.com/dsmlu.lock"
 BOUND = placed(wants("a"), "n1", ALLOCATED)
+HCU = {"hami.io/hcu-devices-allocated": "H,HCU,1,1:;"}
+MLU = {"hami.io/cambricon-mlu-devices-allocated": "M,MLU,1,1:;"}
+FREE = {"hami.io/mthreads-vgpu-devices-allocated": "T,Mthreads,1,1:;"}
 SERVED = BOUND.version(5).annotate({keys.BIND_PHASE: "success", TO: ";;"})
 
 
@@ -154,6 +157,116 @@ def test_who_is_in_the_way_though_the_lock_is_free(
     facts = stage.world.lock_facts("n1")
     assert facts.in_the_way("uid-b", 300, stage.now) == want
     assert facts.in_the_way("uid-a", 300, stage.now) == ""
+
+
+def other(decision: dict[str, str]) -> builders.PodBuilder:
+    """A pod bound here and allocating, with that decision instead of one for NVIDIA."""
+    under_way = {keys.VGPU_NODE: "n1", keys.BIND_PHASE: "allocating"}
+    return wants("a").version(2).on("n1").annotate(under_way | decision)
+
+
+@pytest.mark.parametrize(
+    ("pod", "want"),
+    [
+        pytest.param(BOUND, True, id="allocating"),
+        pytest.param(SERVED, True, id="served, and its image is being pulled"),
+        pytest.param(
+            SERVED.put("status.startTime", "2026-03-01T12:00:00Z"), True, id="its inits run"
+        ),
+        pytest.param(SERVED.terminating(), True, id="served, and being deleted"),
+        pytest.param(other(FREE), True, id="of a type that needs no lock"),
+        pytest.param(SERVED.phase("Running"), False, id="running"),
+        pytest.param(SERVED.phase("Succeeded"), False, id="ended"),
+        pytest.param(SERVED.annotate({keys.BIND_PHASE: "failed"}), False, id="refused"),
+        pytest.param(SERVED.annotate({keys.VGPU_NODE: "n2"}), False, id="decided for elsewhere"),
+        pytest.param(SERVED.on("n2"), False, id="bound elsewhere"),
+        pytest.param(builders.pod("a").container().on("n1"), False, id="without a decision"),
+        pytest.param(wants("a"), False, id="not bound"),
+    ],
+)
+def test_which_pods_a_plugin_may_take_when_it_finds_no_lock(
+    pod: builders.PodBuilder, want: bool
+) -> None:
+    stage = Stage()
+    stage.node(gpus("n1"))
+    stage.pod(pod)
+    facts = stage.world.lock_facts("n1")
+    assert [one.pod.name for one in facts.others("uid-b")] == ["a"] * want
+    assert facts.others("uid-a") == ()
+    stage.gone("a")
+    assert stage.world.lock_facts("n1").open == ()
+
+
+@pytest.mark.parametrize(
+    ("pod", "want"),
+    [
+        pytest.param(BOUND, "default/a", id="bound and unserved"),
+        pytest.param(SERVED, "", id="served"),
+        pytest.param(other(HCU), "default/a", id="allocating, of a type that erases nothing"),
+        pytest.param(other(FREE), "", id="allocating, of a type that needs no lock"),
+        pytest.param(SERVED.annotate(HCU), "default/a", id="served by one of two plugins"),
+        pytest.param(
+            SERVED.annotate(MLU),
+            "default/a",
+            id="served by one of two, the other's lock is its own",
+        ),
+        pytest.param(
+            SERVED.annotate(HCU | MLU).put("status.startTime", "2026-03-01T12:00:00Z"),
+            "",
+            id="kubelet has asked every plugin",
+        ),
+        pytest.param(BOUND.phase("Running"), "", id="running"),
+    ],
+)
+def test_which_pod_occupies_the_node_whatever_the_locks_say(
+    pod: builders.PodBuilder, want: str
+) -> None:
+    stage = Stage()
+    stage.node(gpus("n1"))
+    stage.pod(pod)
+    stage.wait(100_000)
+    facts = stage.world.lock_facts("n1")
+    assert facts.occupant("uid-b") == want
+    assert facts.occupant("uid-a") == ""
+
+
+@pytest.mark.parametrize(
+    ("node", "want"),
+    [
+        pytest.param(gpus("n1"), False, id="NVIDIA alone"),
+        pytest.param(
+            gpus("n1").capacity({"enflame.com/gcu": 4}),
+            True,
+            id="beside it a type that needs no lock",
+        ),
+    ],
+)
+def test_whether_pods_may_come_without_any_lock(node: builders.NodeBuilder, want: bool) -> None:
+    stage = Stage()
+    stage.node(node)
+    assert stage.world.lock_facts("n1").has_free_types is want
+
+
+@pytest.mark.parametrize(
+    ("pod", "want"),
+    [
+        pytest.param(SERVED.version(6).phase("Running"), ["n1: lock changed"], id="it runs"),
+        pytest.param(
+            SERVED.version(6).put("status.startTime", "2026-03-01T12:00:00Z"),
+            ["n1: lock changed"],
+            id="kubelet has taken it on",
+        ),
+        pytest.param(SERVED.version(6).phase("Failed"), ["n1: lock changed"], id="it has ended"),
+        pytest.param(SERVED.version(6).label("x"), [], id="nothing that counts"),
+    ],
+)
+def test_a_served_pod_that_moves_on_is_told_to_whoever_waits(
+    pod: builders.PodBuilder, want: list[str]
+) -> None:
+    stage = Stage()
+    stage.node(gpus("n1"))
+    stage.pod(SERVED)
+    assert stage.pod(pod) == want
 
 
 @pytest.mark.parametrize(

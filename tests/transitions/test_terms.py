@@ -16,20 +16,23 @@ STEPS = {
     "lead": lambda stage: stage.world.take_over(stage.now),
     "nodes": lambda stage: stage.world.synced(world.NODES, stage.now),
     "pods": lambda stage: stage.world.synced(world.PODS, stage.now),
+    "quotas": lambda stage: stage.world.synced(world.QUOTAS, stage.now),
 }
+ALL = ["nodes", "pods", "quotas"]
 
 
 @pytest.mark.parametrize(
     ("steps", "want"),
     [
         pytest.param([], False, id="nothing yet"),
-        pytest.param(["nodes", "pods"], False, id="all is seen, but we do not lead"),
+        pytest.param(ALL, False, id="all is seen, but we do not lead"),
         pytest.param(["lead"], False, id="we lead and have seen nothing"),
-        pytest.param(["lead", "nodes"], False, id="pods are missing"),
-        pytest.param(["lead", "pods", "pods"], False, id="nodes are missing"),
-        pytest.param(["lead", "nodes", "pods"], True, id="all is seen in this term"),
-        pytest.param(["nodes", "pods", "lead"], False, id="what was seen before is not enough"),
-        pytest.param(["lead", "nodes", "pods", "lead"], False, id="a second term looks again"),
+        pytest.param(["lead", "nodes", "quotas"], False, id="pods are missing"),
+        pytest.param(["lead", "pods", "pods", "quotas"], False, id="nodes are missing"),
+        pytest.param(["lead", "nodes", "pods"], False, id="quotas are missing"),
+        pytest.param(["lead", *ALL], True, id="all is seen in this term"),
+        pytest.param([*ALL, "lead"], False, id="what was seen before is not enough"),
+        pytest.param(["lead", *ALL, "lead"], False, id="a second term looks again"),
     ],
 )
 def test_when_decisions_may_be_made(steps: list[str], want: bool) -> None:

@@ -156,14 +156,7 @@ def _collect(walk: fit.Walk) -> bool:
 
 
 def _choose(walk: fit.Walk) -> fit.Fit | fit.NoFit:
-    if walk.facts["pairs"]:
-        return _modules(walk)
-    obvious = fit.obvious(walk)
-    if obvious is not None:
-        return obvious
-    count, picks = walk.request.count, tuple(walk.picks)
-    ordered = picks if count == 1 else groups.largest_first(picks, _network)
-    return fit.Fit(picks=ordered[:count])
+    return _modules(walk) if walk.facts["pairs"] else groups.choose(walk, _network)
 
 
 def _modules(walk: fit.Walk) -> fit.Fit | fit.NoFit:

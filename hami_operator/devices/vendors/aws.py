@@ -8,16 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from hami_operator import errors
-from hami_operator.devices import (
-    admit,
-    annotate,
-    capacity,
-    checks,
-    fit,
-    request,
-    usage,
-    vendor,
-)
+from hami_operator.devices import admit, annotate, capacity, checks, fit, request, usage, vendor
 from hami_operator.protocol import decision, register
 
 _SHAPE: Final = capacity.Shape(infix="AWSNeuron", model="AWSNeuron")
@@ -240,6 +231,7 @@ AWS_NEURON: Final = vendor.Vendor(
         devices=_devices,
         ask=_ask,
         admit=_admit,
+        annotate=_annotate,
         prepare=_prepare,
         before=_before,
         checks={vendor.Check.QUOTA: _quota, vendor.Check.CORES: _cores},
@@ -247,6 +239,5 @@ AWS_NEURON: Final = vendor.Vendor(
         charge=_charge,
         settle=_settle,
         metered=_metered,
-        annotate=_annotate,
     ),
 )

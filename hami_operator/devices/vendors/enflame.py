@@ -182,7 +182,9 @@ def _admit(
 def _prepare(walk: fit.Walk) -> Mapping[str, Any]:
     """The profile that serves the request, chosen once for the node."""
     cards = [each.card for each in walk.candidates]
-    profiles = sorted({one for card in cards for one in _profiles(card.custom.get("profiles", {}))})
+    profiles = sorted(
+        {one for card in cards for one in _profiles(card.custom.get("profiles", {}))}
+    )
     most = max((_most(card) for card in cards), default=1)
     return {"profile": _serving(profiles, walk.request.detail, most), "most": most}
 

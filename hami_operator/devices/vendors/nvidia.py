@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Mapping
 from typing import Final
@@ -26,6 +27,7 @@ _MODE: Final = "nvidia.com/vgpu-mode"
 _MIG_LIST: Final = "hami.io/vgpu-mig-allocations"
 _PAIR_SCORES: Final = "hami.io/node-nvidia-score"
 _LINKED: Final = "topology-aware"
+_UNFINISHED: Final = f"{_LINKED}: only the first {links.MOST_SETS} sets of cards were compared"
 
 
 def _type(walk: fit.Walk, card: register.Card, used: usage.Usage) -> errors.Reason | None:
@@ -84,7 +86,10 @@ def _choose(walk: fit.Walk) -> fit.Fit | fit.NoFit:
     scores = links.read(walk.context.node_annotations.get(_PAIR_SCORES)) or {}
     if count == 1:
         return fit.Fit(picks=(links.loneliest(pool, scores),))
-    return fit.Fit(picks=links.best(pool, count, scores))
+    first, *others = links.best(pool, count, scores)
+    if not links.exhaustive(len(pool), count):
+        first = dataclasses.replace(first, custom={**first.custom, fit.NOTE: _UNFINISHED})
+    return fit.Fit(picks=(first, *others))
 
 
 def _scattered(walk: fit.Walk, pools: list[groups.Picks]) -> fit.NoFit:

@@ -57,12 +57,7 @@ def _place(pick: decision.Pick) -> str | None:
 
 
 def _choose(walk: fit.Walk) -> fit.Fit | fit.NoFit:
-    obvious = fit.obvious(walk)
-    if obvious is not None:
-        return obvious
-    count, picks = walk.request.count, tuple(walk.picks)
-    ordered = picks if count == 1 else groups.largest_first(picks, _place)
-    return fit.Fit(picks=ordered[:count])
+    return groups.choose(walk, _place)
 
 
 def _score(row: vendor.Vendor, facts: score.Facts) -> float:

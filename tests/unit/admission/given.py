@@ -48,7 +48,7 @@ def _limits(
 ) -> rules.Limits:
     found = quota.Quotas(registry)
     meta = {"name": "q", "namespace": NAMESPACE, "uid": "q"}
-    assert not found.seen({"metadata": meta, "spec": {"hard": dict(hard)}})
+    assert not found.seen({"metadata": meta, "spec": {"hard": dict(hard)}}).findings
 
     def limits(namespace: str) -> rules.Accounts | None:
         if not found.limits(namespace):

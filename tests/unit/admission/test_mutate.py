@@ -385,6 +385,18 @@ def test_without_devices_pods_may(build: Build) -> None:
     assert allowed(given.admit(pod)).raw == pod.raw()
 
 
+def test_a_crowd_of_containers_is_refused_before_it_takes_time() -> None:
+    def crowd(number: int, limits: dict[str, str]) -> dict[str, Any]:
+        one = {"name": "c", "resources": {"limits": limits}}
+        return {"spec": {"containers": [one] * number}}
+
+    known, most = given.known(), mutate.MOST_CONTAINERS
+    allowed(mutate.admit_pod(crowd(most, SMALL), given.NAMESPACE, known))
+    found = denied(mutate.admit_pod(crowd(most + 1, SMALL), given.NAMESPACE, known))
+    assert found.message.startswith("more than 1000 containers ask for devices")
+    allowed(mutate.admit_pod(crowd(most + 1, CPU), given.NAMESPACE, known))
+
+
 # ---- the limiter
 
 SWITCH = "CUDA_DISABLE_CONTROL"
@@ -501,6 +513,12 @@ def mem(amount: int, count: int = 1, **more: Any) -> dict[str, Any]:
             f"{CORES}: asked 31, used 20, limit 50", id="cores",
         ),
         pytest.param({CORES: 50}, [], [mem(9999)], "", id="no cores asked for"),
+        pytest.param({CORES: 10}, [], [mem(1)], f"{CORES}: asked 0, used 20", id="over already"),
+        pytest.param(
+            {CORES: 10, MEMORY: 10}, [],
+            [{"nvidia.com/gpu": 1, "nvidia.com/gpumem-percentage": 50}], "",
+            id="over already, and nothing asked that counts here",
+        ),
         pytest.param(
             {"limits.cambricon.com/mlu.smlu.vmemory": 1}, [], [mem(9999)], "",
             id="the limit of another type",

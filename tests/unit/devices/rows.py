@@ -6,8 +6,8 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, Final
 
-from hami_operator.devices import fit, request, usage, vendor
-from hami_operator.protocol import register
+from hami_operator.devices import fit, request, selection, usage, vendor
+from hami_operator.protocol import decision, register
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -82,3 +82,23 @@ def wanted(count: int = 1, memory_mib: int = 1000, **facts: Any) -> request.Requ
 def annotated(**context: Any) -> fit.Context:
     """A context."""
     return fit.Context(**context)
+
+
+def walk_of(picks: tuple[decision.Pick, ...], count: int) -> fit.Walk:
+    """A walk that has collected these picks for ``count`` wanted cards."""
+    return fit.Walk(
+        row=ROW,
+        request=wanted(count),
+        context=annotated(),
+        candidates=[candidate(str(number)) for number in range(max(count, len(picks)))],
+        chosen=selection.ANY,
+        cordoned=frozenset(),
+        memory_mib=0,
+        cores=0,
+        custom={},
+        picks=list(picks),
+        collects=True,
+        facts={},
+        numa=None,
+        refusals={},
+    )

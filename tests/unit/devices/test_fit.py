@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hami_operator import errors
-from hami_operator.devices import fit, registry, request, usage, vendor
+from hami_operator.devices import fit, request, usage, vendor
 from hami_operator.protocol import decision, keys, register
 from tests.unit.devices.rows import ROW, annotated, candidate, hooked, row, taken, wanted
 
@@ -421,17 +421,13 @@ CONTEXTS = st.builds(
     ),
     policy=st.sampled_from([(), ("mutex",), ("binpack", "mutex")]),
 )
-ROWS = st.sampled_from([ROW, *registry.default()])
 
 
-@given(ROWS, REQUESTS, candidates(), CONTEXTS)
+@given(REQUESTS, candidates(), CONTEXTS)
 def test_no_limit_of_any_card_is_ever_broken(
-    one: vendor.Vendor,
-    wish: request.Request,
-    cards: list[usage.CardUsage],
-    context: fit.Context,
+    wish: request.Request, cards: list[usage.CardUsage], context: fit.Context
 ) -> None:
-    answer = fit.fit(one, wish, cards, context)
+    answer = fit.fit(ROW, wish, cards, context)
 
     if isinstance(answer, fit.NoFit):
         assert answer.counts
@@ -447,20 +443,17 @@ def test_no_limit_of_any_card_is_ever_broken(
         assert pick.cores == 0 or after.cores <= standing.card.cores
 
 
-@given(ROWS, REQUESTS, candidates(), CONTEXTS)
+@given(REQUESTS, candidates(), CONTEXTS)
 def test_nothing_that_is_put_in_is_changed_and_the_answer_is_always_the_same(
-    one: vendor.Vendor,
-    wish: request.Request,
-    cards: list[usage.CardUsage],
-    context: fit.Context,
+    wish: request.Request, cards: list[usage.CardUsage], context: fit.Context
 ) -> None:
     before = copy.copy(cards), dict(context.pod_annotations)
-    first = fit.fit(one, wish, cards, context)
+    first = fit.fit(ROW, wish, cards, context)
     turned = dataclasses.replace(
         context, pod_annotations=dict(reversed(list(context.pod_annotations.items())))
     )
 
-    assert fit.fit(one, wish, tuple(cards), turned) == first
+    assert fit.fit(ROW, wish, tuple(cards), turned) == first
     assert (cards, context.pod_annotations) == before
 
 

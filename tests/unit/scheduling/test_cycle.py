@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -199,6 +200,7 @@ def test_an_error_of_the_pod_is_the_same_on_every_node(
     pod: builders.PodBuilder, want: str
 ) -> None:
     outcome = run(pod, view("a"), view("b"))
+    want += " (InvalidDeviceRequest)"
     assert outcome == cycle.Unplaced(
         message=f"0/2 nodes are available: {want}.",
         rejections={},
@@ -283,10 +285,15 @@ def test_a_place_that_repels_the_pod_is_left_alone() -> None:
 
 
 def test_the_quota_of_the_namespace_is_asked() -> None:
-    outcome = run(POD, view("n"), accounts=lambda _: quota.Account(memory_mib=999))
+    account = quota.Account(memory_mib=999, used=usage.Usage(1, 300, 0))
+    outcome = run(POD, view("n"), view("m"), accounts=lambda _: account)
     assert node_of(outcome) == (
-        "0/1 nodes are available: 1 the namespace's quota has no room (ResourceQuotaNotFit)."
+        "0/2 nodes are available: 2 the namespace's quota limits.nvidia.com/gpumem has no room: "
+        "300 used of 999 MiB, 1000 asked (ResourceQuotaNotFit)."
     )
+    assert {one.detail for one in outcome.rejections.values()} == {"1/1 ResourceQuotaNotFit"}
+    assert isinstance(outcome, cycle.Unplaced)
+    assert outcome.plugins == {"DeviceQuota"}
 
 
 @pytest.mark.parametrize(
@@ -350,7 +357,11 @@ def test_a_decision_that_cannot_be_written_is_none() -> None:
     outcome = run(POD.annotate({"k": "x" * (256 * 1024 - 10)}), view("a"), view("b"))
     assert isinstance(outcome, cycle.Unplaced)
     assert outcome.reasons == (Reason.DECISION_TOO_LARGE,)
-    assert outcome.message.startswith("0/2 nodes are available: annotations would hold ")
+    assert re.fullmatch(
+        r"0/2 nodes are available: annotations would hold \d+ bytes, more than 262144 "
+        r"\(DecisionTooLarge\)\.",
+        outcome.message,
+    )
 
 
 def test_a_cycle_changes_nothing_it_was_given() -> None:
@@ -431,12 +442,44 @@ def test_places_that_repel_the_pod_make_another_shape() -> None:
     assert isinstance(outcome, cycle.Unplaced)
 
 
-def test_under_a_quota_nothing_is_remembered() -> None:
-    memo, a = outcomes.Memo(), view("a")
-    limit = [quota.Account(memory_mib=1000), quota.Account(memory_mib=999)]
-    assert node_of(run(POD, a, memo=memo, accounts=lambda _: limit[0])) == "a"
-    outcome = run(POD, a, memo=memo, accounts=lambda _: limit[1])
-    assert isinstance(outcome, cycle.Unplaced)
+def limited(memory_mib: int, used: int = 0) -> quota.Accounts:
+    return lambda _: quota.Account(memory_mib=memory_mib, used=usage.Usage(1, used, 0))
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "want"),
+    [
+        pytest.param(limited(9000), limited(9000, 5000), [], id="the pod has room as before"),
+        pytest.param(limited(9000), limited(9000, 8001), ["a"], id="the pod has no room any more"),
+        pytest.param(limited(999), limited(999), [], id="refused, and nothing has changed"),
+        pytest.param(limited(999), limited(1000), ["a"], id="refused, and the limit was raised"),
+        pytest.param(limited(999, 9), limited(999, 8), ["a"], id="refused, and used is less"),
+        pytest.param(None, limited(9000), ["a"], id="a first limit"),
+        pytest.param(limited(9000), None, ["a"], id="no limit any more"),
+    ],
+)
+def test_answers_are_shared_as_far_as_the_quota_answers_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+    first: quota.Accounts | None,
+    then: quota.Accounts | None,
+    want: list[str],
+) -> None:
+    counting, memo, a = Counting(monkeypatch), outcomes.Memo(), view("a")
+    run(POD, a, memo=memo, accounts=first)
+    counting.take()
+    outcome = run(POD, a, memo=memo, accounts=then)
+    assert counting.take() == want
+    assert outcome == run(POD, a, accounts=then)
+
+
+def test_a_node_that_was_refused_before_its_cards_is_not_asked_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    counting, memo = Counting(monkeypatch), outcomes.Memo()
+    views = view("a"), view(builders.roomy("b").cordoned())
+    for used in (9000, 9001):
+        run(POD, *views, memo=memo, accounts=limited(9000, used))
+    assert counting.take() == ["a", "a"]
 
 
 def test_the_memory_is_bounded_in_shapes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -113,6 +113,11 @@ LEFT = other(OTHER, None)
             "Devices", other(POD, POD.annotate({"a": "b"})), True, id="it asks otherwise"
         ),
         pytest.param("Devices", other(POD, POD.label("a")), False, id="it asks the same"),
+        pytest.param("DeviceQuota", QUOTA, True, id="its namespace may hold more"),
+        pytest.param("DeviceQuota", hints.QuotaChange(namespace="x"), False, id="another may"),
+        pytest.param("DeviceQuota", ADDED, False, id="nodes do not raise a quota"),
+        pytest.param("DeviceQuota", node(NODE, NODE, devices=True), False, id="nor do cards"),
+        pytest.param("DeviceQuota", other(POD, POD.container()), True, id="it asks for less"),
         pytest.param("InterPodAffinity", node(NODE, NODE.label("a")), True, id="node relabelled"),
         pytest.param("InterPodAffinity", node(NODE, NODE.cordoned()), False, id="same labels"),
         pytest.param("InterPodAffinity", other(OTHER.repels({}, "z"), None), True, id="repeller"),

@@ -68,12 +68,9 @@ def test_a_card_policy_falls_back_to_the_setting(
     assert (found.words, len(warnings)) == (want_words, want_warnings)
 
 
-def test_cards_are_not_chosen_by_their_links_yet_and_the_pod_is_told() -> None:
+def test_links_between_cards_are_no_order_and_no_reason_to_warn() -> None:
     _, warnings = policy.card_policy("topology-aware", setting="binpack")
-    assert warnings == (
-        'hami.io/gpu-scheduler-policy: "topology-aware" does not look at links between cards '
-        "yet; cards are taken in the order of the other words, or as by spread",
-    )
+    assert warnings == ()
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from hami_operator.devices import registry, usage
 from hami_operator.protocol import decision
-from hami_operator.scheduling import effective, ledger, quota
-from hami_operator.scheduling.pod import Kind
+from hami_operator.scheduling import ledger, quota
 from tests import builders
 
 REGISTRY = registry.default()
@@ -31,7 +28,7 @@ def resource_quota(hard: Any, name: str = "q", uid: str = "u", namespace: str = 
 def seen(*objects: Any) -> quota.Quotas:
     found = quota.Quotas(REGISTRY)
     for raw in objects:
-        assert found.seen(raw) == ()
+        assert found.seen(raw).findings == ()
     return found
 
 
@@ -81,7 +78,9 @@ def test_limits_are_read(hard: Any, want: Mapping[str, int]) -> None:
 )
 def test_what_cannot_be_read_is_no_limit_and_is_told(raw: Any, want: Sequence[str]) -> None:
     found = quota.Quotas(REGISTRY)
-    assert [str(odd) for odd in found.seen(raw)] == [text.replace("%s", MEMORY) for text in want]
+    assert [str(odd) for odd in found.seen(raw).findings] == [
+        text.replace("%s", MEMORY) for text in want
+    ]
     assert found.limits("ns").keys() <= {NVIDIA.quota_cores}
 
 
@@ -167,58 +166,6 @@ def pick(card: str, memory_mib: int, cores: int = 1) -> decision.Pick:
     return decision.Pick(id=card, memory_mib=memory_mib, cores=cores)
 
 
-KINDS = (Kind.INIT, Kind.SIDECAR, Kind.APP, Kind.APP)
-
-
-@pytest.mark.parametrize(
-    ("taken", "slot", "picked", "card", "want"),
-    [
-        pytest.param([[], [], [], []], 2, [], ("a", 100), True, id="the first card"),
-        pytest.param([[], [], [], []], 2, [], ("a", 101), False, id="too large by itself"),
-        pytest.param(
-            [[], [], [pick("a", 60)], []], 3, [], ("b", 41), False, id="apps add up over cards"
-        ),
-        pytest.param(
-            [[("a", 60)], [], [], []], 2, [], ("a", 100), True, id="init and app share a card"
-        ),
-        pytest.param(
-            [[("a", 60)], [], [], []], 2, [], ("b", 41), False, id="but not on two cards"
-        ),
-        pytest.param(
-            [[("a", 60)], [("a", 30)], [], []], 2, [], ("a", 70), True, id="a sidecar adds up"
-        ),
-        pytest.param(
-            [[("a", 60)], [("a", 30)], [], []], 2, [], ("a", 71), False, id="a sidecar too much"
-        ),
-        pytest.param(
-            [[], [], [("b", 99)], []],
-            2,
-            [("a", 60)],
-            ("b", 40),
-            True,
-            id="what the container in hand had in an earlier try is not counted",
-        ),
-        pytest.param(
-            [[], [], [], []], 2, [("a", 60)], ("b", 41), False, id="cards of one container"
-        ),
-    ],
-)
-def test_room_counts_what_the_pod_has_so_far(
-    taken: Any, slot: int, picked: Any, card: tuple[str, int], want: bool
-) -> None:
-    def picks(each: Any) -> tuple[decision.Pick, ...]:
-        return tuple(one if isinstance(one, decision.Pick) else pick(*one) for one in each)
-
-    room = quota.Room(
-        account=quota.Account(memory_mib=100),
-        row=NVIDIA,
-        kinds=KINDS,
-        taken=[picks(each) for each in taken],
-        slot=slot,
-    )
-    assert room(picks(picked), card[1], 1, card[0]) is want
-
-
 def test_usage_of_a_namespace_includes_reservations() -> None:
     books = ledger.Ledger(REGISTRY)
     pod = builders.pod("p", "ns").container().read()
@@ -241,27 +188,78 @@ def test_a_namespace_whose_quotas_limit_no_device_has_no_accounts() -> None:
     assert found.accounts("ns", ledger.Ledger(REGISTRY)) is None
 
 
-SLOTS = st.lists(
-    st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 50)), max_size=2),
-    min_size=4,
-    max_size=4,
+def hard(**amounts: Any) -> dict[str, str]:
+    return {f"limits.nvidia.com/{name}": str(amount) for name, amount in amounts.items()}
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "want"),
+    [
+        pytest.param({}, {"gpumem": 1}, False, id="a first limit"),
+        pytest.param({"gpumem": 5}, {"gpumem": 5}, False, id="only the status changed"),
+        pytest.param({"gpumem": 5}, {"gpumem": 6}, True, id="raised"),
+        pytest.param({"gpumem": 5}, {"gpumem": 4}, False, id="lowered"),
+        pytest.param({"gpumem": 5}, {}, True, id="no limit any more"),
+        pytest.param({"gpumem": 0}, {}, True, id="no block any more"),
+        pytest.param({"gpumem": 5, "gpucores": 5}, {"gpumem": 4, "gpucores": 6}, True, id="one"),
+        pytest.param({"gpumem": 20}, {"gpumem": 30}, False, id="another object is lower"),
+        pytest.param({"gpumem": 5}, {"gpumem": "x"}, True, id="unreadable is no limit"),
+    ],
 )
-
-
-@given(SLOTS, st.integers(0, 3), st.sampled_from("abc"), st.integers(0, 50))
-def test_room_asks_what_the_ledger_would_count(
-    raw: list[list[tuple[str, int]]], slot: int, card: str, memory_mib: int
+def test_an_update_tells_whether_more_is_allowed(
+    before: Mapping[str, Any], now: Mapping[str, Any], want: bool
 ) -> None:
-    taken = [tuple(pick(*one) for one in each) for each in raw]
-    after = [*taken]
-    after[slot] = (*taken[slot], pick(card, memory_mib))
-    would = sum(one.memory_mib for one in effective.effective(tuple(after), KINDS).values())
-    for limit in (would - 1, would):
-        room = quota.Room(
-            account=quota.Account(memory_mib=limit),
-            row=NVIDIA,
-            kinds=KINDS,
-            taken=taken,
-            slot=slot,
-        )
-        assert room(taken[slot], memory_mib, 1, card) is (limit == would)
+    found = seen(resource_quota(hard(gpumem=10), "other"), resource_quota(hard(**before)))
+    assert found.seen(resource_quota(hard(**now))).loosened is want
+
+
+def test_a_delete_tells_whether_more_is_allowed() -> None:
+    found = seen(resource_quota(hard(gpumem=10), "a"), resource_quota(hard(gpumem=20), "b"))
+    assert [found.gone("ns", name).loosened for name in ("b", "b", "x", "a")] == [
+        False,
+        False,
+        False,
+        True,
+    ]
+    assert list(found) == []
+
+
+def test_findings_are_news_once() -> None:
+    found = quota.Quotas(REGISTRY)
+    texts = ["1.5", "1.5", "x", "7", "1.5"]
+    changes = [found.seen(resource_quota({MEMORY: text})) for text in texts]
+    assert [change.news is not None for change in changes] == [True, False, True, False, True]
+    assert [(one.name, len(one.findings)) for one in found] == [("q", 1)]
+    gone = found.gone("ns", "q")
+    assert (gone.findings, gone.news) == ((), None)
+
+
+def test_limits_cannot_be_changed_by_who_reads_them() -> None:
+    found = seen(resource_quota(hard(gpumem=10)))
+    with pytest.raises(TypeError):
+        found.limits("ns")["nvidia.com/gpumem"] = 99  # type: ignore[index]
+
+
+def test_standings_are_all_that_is_limited_or_used() -> None:
+    books = ledger.Ledger(REGISTRY)
+    for name, namespace in (("p", "ns"), ("free", "unlimited")):
+        pod = builders.pod(name, namespace).container().read()
+        books.assume(pod, "n", {"NVIDIA": ((pick("a", 30, 7),),)})
+    mlu = "cambricon.com/mlu.smlu.vmemory"
+    found = seen(resource_quota({MEMORY: "100", f"limits.{mlu}": "2"}))
+    lines = {
+        (one.namespace, one.name.removeprefix("nvidia.com/"), one.used, one.limit)
+        for one in found.standings(books)
+    }
+    assert lines == {
+        ("ns", "gpumem", 30, 100),
+        ("ns", "gpucores", 7, None),
+        ("ns", mlu, 0, 512),
+        ("unlimited", "gpumem", 30, None),
+        ("unlimited", "gpucores", 7, None),
+    }
+
+
+def test_no_two_types_count_for_one_limit() -> None:
+    names = [name for row in REGISTRY for name in (row.quota_memory, row.quota_cores) if name]
+    assert len(names) == len(set(names))
