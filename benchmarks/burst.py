@@ -99,7 +99,6 @@ async def burst(client: api.Api, eyes: api.Eyes, run: Run) -> dict[str, Any]:
     spent, asked = _cpu(run.pids), log.take()
     bound = eyes.times(names, "bound_s")
     return {
-        "faults": await _faults(client),
         "variant": run.variant.name,
         "bound": len(bound),
         "of": len(names),
@@ -110,6 +109,7 @@ async def burst(client: api.Api, eyes: api.Eyes, run: Run) -> dict[str, Any]:
         "reads_per_pod": asked.reads / len(names),
         "writes_per_pod": asked.writes / len(names),
         "requests": asked.counts,
+        "faults": await _faults(client),
     }
 
 

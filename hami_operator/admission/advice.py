@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from hami_operator.devices import request, vendor
+
+_NO_AMOUNT: Final = ("is not a quantity", "is not a whole", "is not between", "is negative")
+"""How the words begin that any row has for an amount; others are a row's own."""
 
 
 def on_amount(row: vendor.Vendor, problem: request.Invalid) -> str:
-    """A sentence for an amount that the row cannot take."""
+    """A sentence for an amount that is none; empty where the row itself says what it wants."""
+    if not problem.why.startswith(_NO_AMOUNT):
+        return ""
     names = row.resources
     match problem.resource:
         case names.count:

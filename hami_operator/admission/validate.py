@@ -58,7 +58,8 @@ def _why_no_amount(value: str) -> str:
 
 def denial(row: vendor.Vendor, denied: admit.Denied) -> str:
     """The words of a refusal: what is wrong where, and what to write instead."""
-    return f"{denied.text()}; {advice.on_amount(row, denied.problem)}"
+    instead = advice.on_amount(row, denied.problem)
+    return f"{denied.text()}; {instead}" if instead else denied.text()
 
 
 def limiter_problem(containers: Iterable[pod.Container]) -> str:

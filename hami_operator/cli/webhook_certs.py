@@ -100,7 +100,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Do it once, or again and again until a signal comes; 1 where something is missing."""
     plan = planned(args, os.environ)
-    logs.configure(args.log_format)
     if not args.interval:
         return asyncio.run(_once(args, plan))
     interval_s = settings.duration_s(args.interval, field="interval")
@@ -109,6 +108,7 @@ def run(args: argparse.Namespace) -> int:
         raise errors.SettingsError(
             "interval", f"{args.interval} is too long for this lifetime: at most {most_s:.0f}s"
         )
+    logs.configure(args.log_format)
     return asyncio.run(_again_and_again(args, plan, interval_s))
 
 

@@ -44,6 +44,11 @@ def settle(
     return row.hooks.settle(cards, tuple(holders)) if row.hooks.settle else cards
 
 
+def note(row: vendor.Vendor, annotations: Mapping[str, str], slots: decision.Slots) -> Any:
+    """What a row notes about a pod when it is counted, for `settle`."""
+    return row.hooks.note(annotations, slots) if row.hooks.note else None
+
+
 def metered(
     row: vendor.Vendor, pick: decision.Pick, card: register.Card | None = None
 ) -> decision.Pick:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import collections
+import contextlib
 import dataclasses
 import functools
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Final
 
 from hami_operator import errors
 from hami_operator.devices import usage
@@ -102,12 +104,39 @@ def reservations(slots: decision.Slots) -> tuple[miglist.Reservation, ...]:
     )
 
 
-def held(holder: usage.Holder, key: str) -> tuple[miglist.Reservation, ...]:
-    """The instances of a pod: of our own picks, else of its list; an unreadable list has none."""
-    try:
-        return reservations(holder.slots) or miglist.decode(holder.annotations.get(key), key=key)
-    except errors.DecodeError:
-        return ()
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Note:
+    """What a pod holds of partitioned cards beside the sums.
+
+    Attributes:
+        reserved: its instances.
+        closed: cards that it holds under ids of old plugins.
+    """
+
+    reserved: tuple[miglist.Reservation, ...] = ()
+    closed: frozenset[str] = frozenset()
+
+
+def note(key: str, annotations: Mapping[str, str], slots: decision.Slots) -> Note | None:
+    """The instances of a pod: of our own picks, else of its list; None for an ordinary pod.
+
+    A list that cannot be read has none.
+
+    Args:
+        key: the annotation with the list.
+        annotations: of the pod.
+        slots: what it holds.
+    """
+    reserved = reservations(slots)
+    if not reserved:
+        with contextlib.suppress(errors.DecodeError):
+            reserved = miglist.decode(annotations.get(key), key=key)
+    closed = frozenset(old[1] for old in map(_OLD_ID.fullmatch, _ids(slots)) if old)
+    return Note(reserved=reserved, closed=closed) if reserved or closed else None
+
+
+def _ids(slots: decision.Slots) -> list[str]:
+    return [pick.id for slot in slots for pick in slot]
 
 
 def remark(key: str, annotations: Mapping[str, str], slots: decision.Slots) -> str:
@@ -116,70 +145,60 @@ def remark(key: str, annotations: Mapping[str, str], slots: decision.Slots) -> s
         miglist.decode(annotations.get(key), key=key)
     except errors.DecodeError as error:
         return f"{error}: its partitioned cards take no new pods until it is gone"
-    old = sorted({pick.id for slot in slots for pick in slot if _OLD_ID.fullmatch(pick.id)})
+    old = sorted({id for id in _ids(slots) if _OLD_ID.fullmatch(id)})
     if not old:
         return ""
     return f"holds {', '.join(old)} in a form that is read no more; those cards take no new pods"
 
 
 def settle(
-    key: str, cards: tuple[usage.CardUsage, ...], holders: Iterable[usage.Holder]
+    cards: tuple[usage.CardUsage, ...], holders: tuple[usage.Holder, ...]
 ) -> tuple[usage.CardUsage, ...]:
     """The cards with the places in use; those of which nobody knows what is left are closed.
 
     Args:
-        key: the annotation with the list of instances.
         cards: all cards of a node.
-        holders: the pods that hold some.
+        holders: the pods that hold some, with their `Note`.
     """
-    book = _Book({each.card.id: each.card for each in cards})
-    for holder in holders:
-        book.add(holder.slots, held(holder, key))
-    if not book.closed and not book.places:
+    partitioned = {each.card.id for each in cards if each.card.mode == MODE}
+    if not partitioned and not any(holder.note for holder in holders):
         return cards
+    book = _Book(frozenset(each.card.id for each in cards), frozenset(partitioned))
+    for holder in holders:
+        book.add(_ids(holder.slots), holder.note or Note())
     return tuple(book.view(each) for each in cards)
 
 
 class _Book:
     """What is known of the instances on a node."""
 
-    def __init__(self, cards: Mapping[str, register.Card]) -> None:
+    def __init__(self, cards: frozenset[str], partitioned: frozenset[str]) -> None:
         self._cards = cards
-        self.places: dict[str, tuple[register.Placement, ...]] = {}
-        self.closed: set[str] = set()
+        self._partitioned = partitioned
+        self._places: dict[str, tuple[register.Placement, ...]] = {}
+        self._closed: set[str] = set()
 
-    def add(self, slots: decision.Slots, listed: tuple[miglist.Reservation, ...]) -> None:
+    def add(self, ids: Iterable[str], known: Note) -> None:
         """Take up one pod: every device of a partitioned card needs its reservation."""
-        left: dict[str, int] = {}
-        for one in listed:
+        self._closed |= known.closed
+        for one in known.reserved:
             self._reserve(one)
-            left[one.card] = left.get(one.card, 0) + 1
-        for id in (pick.id for slot in slots for pick in slot):
-            old = _OLD_ID.fullmatch(id) if id.endswith("]") else None
-            if old:
-                self.closed.add(old[1])
-            elif self._partitioned(id):
-                left[id] = left.get(id, 0) - 1
-                if left[id] < 0:
-                    self.closed.add(id)
+        left = collections.Counter(one.card for one in known.reserved)
+        left.subtract(id for id in ids if id in self._partitioned)
+        self._closed |= {id for id, number in left.items() if number < 0}
 
     def _reserve(self, one: miglist.Reservation) -> None:
-        if one.card not in self._cards:
-            self.closed |= {id for id in self._cards if self._partitioned(id)}
-        elif self._partitioned(one.card):
-            self.places[one.card] = (*self.places.get(one.card, ()), one.place)
+        if one.card in self._partitioned:
+            self._places[one.card] = (*self._places.get(one.card, ()), one.place)
+        elif one.card in self._cards:
+            self._closed.add(one.card)
         else:
-            self.closed.add(one.card)
-
-    def _partitioned(self, id: str) -> bool:
-        card: Any = self._cards.get(id)
-        return card is not None and card.mode == MODE
+            self._closed |= self._partitioned
 
     def view(self, each: usage.CardUsage) -> usage.CardUsage:
         """A card as new pods find it."""
         card, used = each.card, each.usage
-        if card.id in self.closed:
+        if card.id in self._closed:
             card = dataclasses.replace(card, healthy=False)
-        return usage.CardUsage(
-            card, dataclasses.replace(used, places=self.places.get(card.id, ()))
-        )
+        places = self._places.get(card.id, ())
+        return usage.CardUsage(card, dataclasses.replace(used, places=places))

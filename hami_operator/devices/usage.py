@@ -74,10 +74,12 @@ class Holder:
     Attributes:
         annotations: of the pod.
         slots: what it holds of the backend, per container.
+        note: what the row has noted about it when it was counted.
         recount: card id to what the pod takes of it, its init containers considered, if a pick
             adds to a card as the given function says.
     """
 
     annotations: Mapping[str, str] = dataclasses.field(default_factory=lambda: _NOTHING)
     slots: decision.Slots = ()
+    note: Any = None
     recount: Callable[[Account], Mapping[str, Usage]] = dataclasses.field(compare=False)

@@ -197,6 +197,7 @@ class Hooks:
         collect: whether all fitting cards are collected before some are chosen.
         choose: the choice among collected cards.
         charge: a card with one more pick for a pod with these annotations.
+        note: what else a bound or reserved pod holds, for `settle`; asked once per pod.
         settle: all cards of a node, recounted from the pods that hold them.
         lasts: what one init container has of the card stays taken for the others of its pod.
         metered: a pick in the units of quota limits; the card is given for picks that were read.
@@ -230,6 +231,7 @@ class Hooks:
     charge: (
         Callable[[usage.CardUsage, decision.Pick, Mapping[str, str]], usage.CardUsage] | None
     ) = None
+    note: Callable[[Mapping[str, str], decision.Slots], Any] | None = None
     settle: (
         Callable[
             [tuple[usage.CardUsage, ...], tuple[usage.Holder, ...]], tuple[usage.CardUsage, ...]

@@ -10,7 +10,7 @@ import collections
 import dataclasses
 import datetime
 import random
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 import structlog
@@ -192,24 +192,23 @@ class Recorder:
         await retry.send(request, time=self._time, generator=self._generator, idempotent=True)
 
     async def _create(self, occurrence: Occurrence, told: _Told) -> None:
+        """Create it under one name, so that it may be sent again after a lost answer."""
         name = self._new_name(occurrence)
         body = self._event(occurrence, name, told)
+        sent = 0
 
         async def request() -> None:
-            await self._writer.create_event(namespace_of(occurrence), body)
+            nonlocal sent
+            sent += 1
+            try:
+                await self._writer.create_event(namespace_of(occurrence), body)
+            except errors.Conflict:
+                if sent == 1:
+                    raise
+                # The name can exist only because an earlier try got through.
 
-        try:
-            await retry.send(request, time=self._time, generator=self._generator)
-        except errors.Unclear:
-            await self._create_again(request)
+        await retry.send(request, time=self._time, generator=self._generator, idempotent=True)
         told.event_name = name
-
-    async def _create_again(self, request: Callable[[], Awaitable[None]]) -> None:
-        """The first answer was lost: the same name can exist only because it got through."""
-        try:
-            await retry.send(request, time=self._time, generator=self._generator)
-        except errors.Conflict:
-            return
 
     def _new_name(self, occurrence: Occurrence) -> str:
         stamp = max(int(self._time.wall().timestamp() * 1_000_000), self._last_stamp + 1)

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from hami_operator.devices import account, usage
+from hami_operator.devices import account, usage, vendor
 from hami_operator.devices import registry as registries
 from hami_operator.protocol import decision, register
 from hami_operator.scheduling import claim as claims
@@ -116,6 +116,7 @@ class _Table:
     requested: dict[str, int] = dataclasses.field(default_factory=dict)
     pods: int = 0
     closed: dict[str, dict[str, str]] = dataclasses.field(default_factory=dict)
+    holders: dict[str, dict[str, usage.Holder]] = dataclasses.field(default_factory=dict)
 
 
 class Ledger:
@@ -217,10 +218,8 @@ class Ledger:
         """The registered cards of a node with what is taken of them, as new pods find them."""
         row, taken = self._registry.by_word[word], self.card_usage(node, word)
         found = tuple(usage.CardUsage(card, taken.get(card.id, usage.UNUSED)) for card in cards)
-        if row.hooks.settle is None:
-            return found
-        uids = dict.fromkeys(uid for pods in self.owners(node, word).values() for uid in pods)
-        holders = (_holder(self._entries[uid], word) for uid in uids)
+        table = self._tables.get(node)
+        holders = table.holders.get(word, {}).values() if table is not None else ()
         return account.settle(row, found, holders)
 
     def owners(self, node: str, word: str) -> Mapping[str, tuple[str, ...]]:
@@ -360,6 +359,9 @@ class Ledger:
             if not totals:
                 del table.cards[word]
             self._count_namespace(entry.namespace, word, cards, sign)
+            row = self._registry.by_word[word]
+            if row.hooks.settle is not None:
+                _hold(table.holders.setdefault(word, {}), row, entry, sign)
         for word in entry.unreadable:
             _count_closed(table.closed, word, entry, sign)
         if not table.pods:
@@ -386,13 +388,22 @@ class Ledger:
             del self._namespaces[namespace]
 
 
-def _holder(entry: Entry, word: str) -> usage.Holder:
-    slots = entry.slots[word]
+def _hold(holders: dict[str, usage.Holder], row: vendor.Vendor, entry: Entry, sign: int) -> None:
+    """Keep, or drop, what the row's own way of counting needs to know of a pod."""
+    if sign < 0:
+        holders.pop(entry.uid, None)
+        return
+    slots = entry.slots[row.keyword]
 
-    def recount(account: usage.Account) -> Mapping[str, usage.Usage]:
-        return effective.effective(slots, entry.kinds, released=entry.released, account=account)
+    def recount(add: usage.Account) -> Mapping[str, usage.Usage]:
+        return effective.effective(slots, entry.kinds, released=entry.released, account=add)
 
-    return usage.Holder(annotations=entry.annotations, slots=slots, recount=recount)
+    holders[entry.uid] = usage.Holder(
+        annotations=entry.annotations,
+        slots=slots,
+        note=account.note(row, entry.annotations, slots),
+        recount=recount,
+    )
 
 
 def _counts_alike(old: Entry, new: Entry) -> bool:
@@ -402,6 +413,7 @@ def _counts_alike(old: Entry, new: Entry) -> bool:
         and old.usage == new.usage
         and old.requests == new.requests
         and old.unreadable == new.unreadable
+        and old.released is new.released
     )
 
 

@@ -9,7 +9,8 @@ from typing import Any, Final
 
 import pytest
 
-from hami_operator import errors
+from hami_operator import clock, errors
+from hami_operator.cli import gauges
 from hami_operator.devices import partition, request, score, selection, usage, vendor
 from hami_operator.devices import registry as registries
 from hami_operator.protocol import decision, miglist, register
@@ -27,6 +28,7 @@ from hami_operator.scheduling import (
     world,
 )
 from hami_operator.scheduling import node as records
+from hami_operator.server import metrics
 from tests import builders
 from tests.cases import loader, scheduler_cluster, uncovered
 
@@ -505,6 +507,21 @@ def _pod_group_member(stated: Case, when: Case, want: Case) -> None:
     assert bool(pod.read().pod_group) is want["member"]
 
 
+def _metrics(stated: Case, when: Case, want: Case) -> None:
+    """What a namespace holds is held by a pod of it."""
+    cluster = scheduler_cluster.Cluster(stated)
+    for namespace, used in stated["quota_used"].items():
+        value = f"g,NVIDIA,{used['nvidia.com/gpumem']},0:;"
+        cluster.see({"name": "p", "ns": namespace, "node": "n", "allocated": {"NVIDIA": value}})
+    exported = metrics.Metrics()
+    gauges.connect(exported, cluster.world, time=clock.SystemClock(), watches={})
+    samples = [one for family in exported.registry.collect() for one in family.samples]
+    assert {one.name: one.value for one in samples if one.name in want["samples"]} == (
+        want["samples"]
+    )
+    assert not {one.name for one in samples} & set(want["absent"])
+
+
 OPERATIONS: Final[Mapping[str, Callable[[Case, Case, Any], None]]] = {
     "backend_score": _backend_score,
     "card_score": _card_score,
@@ -513,6 +530,7 @@ OPERATIONS: Final[Mapping[str, Callable[[Case, Case, Any], None]]] = {
     "decode": _decode,
     "effective": _effective,
     "encode": _encode,
+    "metrics": _metrics,
     "mig_place": _mig_place,
     "node_score": _node_score,
     "order": _order,

@@ -109,6 +109,22 @@ async def test_a_term_signal_finishes_or_undoes_binds_and_gives_the_lease_up(
     await assert_sound(cluster, names)
 
 
+async def test_locks_of_a_killed_operator_do_not_keep_its_successor_from_binding(
+    cluster: Cluster, nodes: fleet.Fleet
+) -> None:
+    """Every node is locked for a pod that nobody has bound, and never will by that decision."""
+    async with cluster.proxy() as proxy:
+        operator = await cluster.deciding(SPREAD, through=proxy)
+        proxy.delay("POST", BINDINGS, seconds=3600)
+        names = await create(cluster, 40)
+        await eventually(lambda: proxy.delayed == 12, "a bind is under way on every node")
+        operator.kill()
+    # Pods that come first now are not those that came first then.
+    await cluster.pod(builders.pod("a-first").container(limits=workload.ask("HCU")))
+    await cluster.deciding(SPREAD)
+    await assert_sound(cluster, ["a-first", *names])
+
+
 async def test_bindings_that_land_after_their_operators_end_do_no_harm(
     cluster: Cluster, nodes: fleet.Fleet
 ) -> None:

@@ -12,6 +12,8 @@ from hami_operator.simulator import catalogue
 from tests import builders
 
 ROWS: Final = registry.default()
+WORDS: Final = ("NVIDIA", "MLU", "HCU", "DCU", "Mthreads")
+"""The device types of the four families."""
 LONG_NAME: Final = 72
 """A node name of so many characters is valid; as a label value it is not."""
 FAMILIES: Final[tuple[Mapping[str, int], ...]] = (

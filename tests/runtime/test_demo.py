@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import io
 import os
 import re
@@ -132,7 +133,7 @@ def test_the_devices_command_reads_the_kept_server(
     assert sum(one["slots_used"] for one in found) == 22
 
 
-# ---- operators that are not good enough
+# ---- in this process
 
 
 def served() -> server.ApiServer:
@@ -144,6 +145,17 @@ async def play(operate: demo.Operate, *, step_s: float) -> tuple[bool, str]:
     with served() as api:
         good = await demo.play(api.url, operate, screen.Screen(out), step_s=step_s)
     return good, out.getvalue()
+
+
+async def test_everything_holds_with_locks_in_memory() -> None:
+    async def operate(chosen: settings.Settings, url: str, stop: asyncio.Event) -> None:
+        await demo.operate(dataclasses.replace(chosen, node_lock="memory"), url, stop)
+
+    good, text = await play(operate, step_s=LIMIT_S / 5)
+    assert good, text
+
+
+# ---- operators that are not good enough
 
 
 async def test_an_operator_that_does_nothing_fails() -> None:

@@ -208,6 +208,24 @@ async def test_a_series_whose_event_the_server_has_forgotten_becomes_a_new_event
             [errors.Unclear("lost"), None], 2, {}, id="a write that was lost is written again"
         ),
         pytest.param(
+            [errors.Unclear("lost"), errors.Unclear("lost"), None],
+            3,
+            {},
+            id="a write that was lost twice is written a third time",
+        ),
+        pytest.param(
+            [errors.Unclear("lost")] * 4,
+            4,
+            {"Unclear": 1},
+            id="a write that is lost again and again is dropped and counted",
+        ),
+        pytest.param(
+            [errors.Conflict("exists", status=409)],
+            1,
+            {"Conflict": 1},
+            id="a name that exists before the first try is somebody else's",
+        ),
+        pytest.param(
             [errors.Forbidden("no", status=403)],
             1,
             {"Forbidden": 1},

@@ -26,6 +26,7 @@ from tests import fakes
 
 NVIDIA = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "1000", "nvidia.com/gpucores": "5"}
 HCU = {"hygon.com/hcunum": "1", "hygon.com/hcumem": "1000", "hygon.com/hcucores": "5"}
+DCU = {"hygon.com/dcunum": "1", "hygon.com/dcumem": "1000", "hygon.com/dcucores": "5"}
 MTHREADS = {"mthreads.com/vgpu": "1", "mthreads.com/sgpu-memory": "4"}
 INIT_S = 1.5
 
@@ -158,10 +159,10 @@ BOTH_MODES = ("annotation", "memory")
             pytest.param(
                 Case(
                     mode=mode,
-                    equipment=("nvidia", "hcu"),
-                    first=("b", NVIDIA | HCU),
-                    slow_plugin="NVIDIA",
-                    second=("a", NVIDIA),
+                    equipment=("dcu", "hcu"),
+                    first=("b", DCU | HCU),
+                    slow_plugin="HCU",
+                    second=("a", HCU),
                 ),
                 id=f"two types share a lock, and the next pod comes between them: {mode}",
             )
@@ -177,7 +178,6 @@ async def test_every_pod_gets_its_own_devices(case: Case) -> None:
         await fakes.eventually(lambda: ready(name))
         assert node.phase(name) == "Pending"
         await node.create(*case.second, is_slow=False)
-        for each in ("a", "b"):
-            await fakes.eventually(lambda one=each: node.phase(one) in ("Running", "Failed"))
+        await fakes.eventually(lambda: not {"Pending"} & {node.phase("a"), node.phase("b")})
         ends = {each: node.pod(each)["status"].get("message", "runs") for each in ("a", "b")}
         assert ends == {"a": "runs", "b": "runs"}

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import settings, stateful
 from hypothesis import strategies as st
 
-from hami_operator.scheduling import effects, queue
+from hami_operator.scheduling import demand, effects, queue, room
 from tests import builders
-from tests.transitions.stage import Stage, gpus, placed, wants
+from tests.transitions.stage import ROWS, Stage, gpus, placed, wants
 
+NVIDIA = ROWS.by_word["NVIDIA"]
 Place = queue.Place
 
 
@@ -29,8 +30,8 @@ def in_namespace(pod: builders.PodBuilder, namespace: str) -> builders.PodBuilde
     return pod.put("metadata.namespace", namespace)
 
 
-def told(stage: Stage, kind: type = effects.Condition) -> list[str]:
-    return [one.message for one in stage.attempts() if isinstance(one, kind)]
+def told(stage: Stage) -> list[str]:
+    return [one.message for one in stage.attempts() if isinstance(one, effects.Condition)]
 
 
 def test_a_pod_waits_with_the_amounts_and_is_bound_when_the_quota_is_raised() -> None:
@@ -125,16 +126,15 @@ def test_what_wakes_a_pod_that_waits_for_its_quota(event: Any, want: bool) -> No
 )
 def test_where_other_cards_may_help_they_wake_too(pod: builders.PodBuilder) -> None:
     stage = Stage()
-    stage.node(gpus("n1"), gpus("n2", memory_mib=20000).cordoned())
+    stage.node(gpus("n1"))
     stage.quota(limit(gpumem=30000))
-    other = in_namespace(wants("o", mem=5000), "other")
-    stage.pod(other)
+    stage.pod(in_namespace(wants("o", mem=5000), "other"))
     stage.bind()
     stage.pod(pod.scheduler("hami-scheduler"))
     stage.run()
     assert stage.place("b") is Place.UNSCHEDULABLE
     stage.wait(20)
-    stage.node(gpus("n2", memory_mib=20000).version(9))
+    stage.gone("o")
     assert stage.place("b") is not Place.UNSCHEDULABLE
 
 
@@ -310,9 +310,13 @@ class Storm(stateful.RuleBasedStateMachine):
     def nobody_waits_for_a_quota_that_has_room(self) -> None:
         """A pod that is parked would be refused again, if it were tried."""
         accounts = self.stage.world.accounts("default")
-        if accounts is None:
-            parked = [i for i in self.stage.world.queue.items() if "DeviceQuota" in i.plugins]
-            assert all(item.place is not Place.UNSCHEDULABLE for item in parked)
+        account = accounts(NVIDIA) if accounts is not None else None
+        for item in self.stage.world.queue.items():
+            if item.place is Place.UNSCHEDULABLE and "DeviceQuota" in item.plugins:
+                asked = demand.read(item.pod, ROWS)
+                least = room.least(NVIDIA, asked.words["NVIDIA"], asked.kinds)
+                assert account is not None
+                assert not account.fits(least.memory_mib, least.cores)
 
 
 TestStorm = Storm.TestCase

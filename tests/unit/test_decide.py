@@ -193,6 +193,13 @@ def test_quotas_are_asked(limit: str, want: str | None) -> None:
         "spec": {"hard": {"limits.nvidia.com/gpumem": limit}},
     }
     assert decide.decide_line(request(quotas=[quota])).get("node") == want
+    if want is None:
+        (failed,) = decide.decide_line(request(quotas=[quota]))["failed"].values()
+        assert failed == {
+            "reason": "1/1 ResourceQuotaNotFit",
+            "message": "1/1 ResourceQuotaNotFit: the namespace's quota limits.nvidia.com/gpumem "
+            f"has no room: 0 used of {limit} MiB, 3000 asked",
+        }
     other = {**quota, "metadata": {"name": "q", "namespace": "other"}}
     assert decide.decide_line(request(quotas=[other])).get("node") == "node67-4v100"
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 from cryptography import x509
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hami_operator import errors
@@ -131,6 +131,7 @@ def test_it_is_renewed_well_before_two_thirds_of_its_life(days: int, due: bool) 
     assert found == ("its time has come" if due else "")
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=60), st.binary(max_size=60), st.binary(max_size=60))
 def test_no_content_of_a_secret_crashes_it(one: bytes, two: bytes, three: bytes) -> None:
     found = authority.Issued(certificate=one, key=two, bundle=three)

@@ -611,6 +611,22 @@ def test_null_is_as_good_as_absent() -> None:
     assert allowed(mutate.admit_pod(raw, given.NAMESPACE, given.known())).raw is raw
 
 
+def test_what_a_row_says_of_its_own_accord_is_enough() -> None:
+    asked = {"mthreads.com/vgpu": "1", "mthreads.com/sgpu-memory": "3"}
+    found = denied(given.admit(given.pod(asked))).message
+    assert found.endswith("is none of 2, 4, 8, 16, 32, 64, 96")
+
+
+@pytest.mark.parametrize("row", given.REGISTRY.rows, ids=lambda row: row.keyword)
+def test_every_type_tells_how_to_ask_for_it(row: Any) -> None:
+    count = row.resources.count
+    found = denied(given.admit(given.pod({count: "1.5"}))).message
+    assert f"container c: {count}: '1.5' is not a whole number; write " in found
+    for name in row.resources.names:
+        asked = {count: "1", name: "-1"}
+        assert f"{name}: '-1' " in denied(given.admit(given.pod(asked))).message
+
+
 # ---- what the shortcut past uninvolved rows rests on
 
 

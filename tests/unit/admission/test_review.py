@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 import pytest
 from hypothesis import given as hypothesis
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from hami_operator.admission import mutate, review, verdict
@@ -197,21 +198,25 @@ POD = st.builds(
 )
 
 
+@settings(deadline=None)
 @hypothesis(st.binary(max_size=200))
 def test_no_bytes_crash_it(body: bytes) -> None:
     assert review.respond(body, KNOWN).status == 400
 
 
+@settings(deadline=None)
 @hypothesis(JSON)
 def test_no_json_crashes_it(body: Any) -> None:
     assert review.respond(orjson.dumps(body), KNOWN).status == 400
 
 
+@settings(deadline=None)
 @hypothesis(st.dictionaries(st.sampled_from(sorted(GOOD["request"])), JSON, max_size=3))
 def test_no_request_crashes_it(request: dict[str, Any]) -> None:
     assert review.respond(changed(**request), KNOWN).status in (200, 400)
 
 
+@settings(deadline=None)
 @hypothesis(JSON, st.sampled_from(["metadata", "spec", "container", "resources", "object"]))
 def test_no_part_of_a_pod_crashes_it(part: Any, where: str) -> None:
     container = part if where == "container" else {"resources": part}
@@ -224,6 +229,7 @@ def test_no_part_of_a_pod_crashes_it(part: Any, where: str) -> None:
 
 
 @pytest.mark.parametrize("strict", [False, True])
+@settings(deadline=None)
 @hypothesis(pod=POD)
 def test_a_pod_is_patched_into_what_mutate_says_and_keeps_what_nobody_knows(
     strict: bool, pod: dict[str, Any]

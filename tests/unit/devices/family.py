@@ -100,8 +100,9 @@ def node_score(row: str | vendors.Vendor, slots: decision.Slots, **facts: Any) -
     return score.term(row, score.Facts(slots=slots, **(usual | facts)))
 
 
-def written(word: str, slots: decision.Slots, **facts: Any) -> Mapping[str, str]:
+def written(row: str | vendors.Vendor, slots: decision.Slots, **facts: Any) -> Mapping[str, str]:
     """The annotations of a decision."""
+    row = ROWS[row] if isinstance(row, str) else row
     size = len(slots)
     usual: dict[str, Any] = {
         "node_name": "n1",
@@ -109,7 +110,7 @@ def written(word: str, slots: decision.Slots, **facts: Any) -> Mapping[str, str]
         "containers": tuple(f"c{number}" for number in range(size)),
         "limits": ({},) * size,
     }
-    return annotate.decision_annotations([ROWS[word]], {word: slots}, **(usual | facts))
+    return annotate.decision_annotations([row], {row.keyword: slots}, **(usual | facts))
 
 
 def devices(word: str, **node: Any) -> inventory.Inventory:

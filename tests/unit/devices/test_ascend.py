@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hami_operator import errors
-from hami_operator.devices import admit, annotate, usage
+from hami_operator.devices import admit, usage
 from tests.unit.devices import family
 from tests.unit.devices.rows import candidate, taken
 
@@ -228,7 +228,7 @@ def test_only_whole_modules_are_given(indexes: list[int], count: int, want: str)
 def test_the_factor_is_taken_out_before_a_template_is_named() -> None:
     row = family.changed("Ascend910A", memoryFactor=2)
     pick = family.pick("id-1", memory_mib=2 * 8738)
-    (found,) = json.loads(row.hooks.annotate(row, ((pick,),), _facts())["huawei.com/Ascend910A"])
+    (found,) = json.loads(family.written(row, ((pick,),))["huawei.com/Ascend910A"])
     assert found == {"UUID": "id-1", "temp": "vir08", "memory": 17476}
 
 
@@ -247,12 +247,7 @@ def test_whole_cards_name_no_template_and_all_slots_stand_in_one_list() -> None:
 def test_the_plugin_key_follows_the_name_of_the_resource() -> None:
     row = family.changed("Ascend910A", resourceName="huawei.com/npu")
     assert row.pod.plugin == ("huawei.com/npu", "predicate-time")
-    found = row.hooks.annotate(row, ((family.pick("a"),),), _facts())
-    assert set(found) == {"huawei.com/npu", "predicate-time"}
-
-
-def _facts() -> annotate.Facts:
-    return annotate.Facts(node_name="n1", now=family.NOW)
+    assert set(family.written(row, ((family.pick("a"),),))) == set(row.pod.names)
 
 
 @pytest.mark.parametrize(

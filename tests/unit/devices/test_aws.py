@@ -193,7 +193,7 @@ def test_devices_and_cores_are_numbered_over_all_containers() -> None:
         return family.pick(f"n-{index}", index, cores=mask, custom={"cores_per_device": 8})
 
     slots = ((device(1, 255),), (), (device(2, 2), device(3, 3)))
-    limits = ({"aws.amazon.com/neuron": "1"}, {}, {"aws.amazon.com/neuroncore": "3"})
+    limits: Any = ({"aws.amazon.com/neuron": "1"}, {}, {"aws.amazon.com/neuroncore": "3"})
     found = family.written(WORD, slots, limits=limits)
     assert found["AWS_NEURON_IDS"] == "1,17,24,25"
     assert found["NEURON_RESOURCE_TYPE"] == "aws.amazon.com/neuroncore"

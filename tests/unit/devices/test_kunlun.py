@@ -11,7 +11,7 @@ from hami_operator.devices import fit, usage
 from tests.unit.devices import family
 from tests.unit.devices.rows import candidate
 
-WHOLE = {"memory_mib": 98304, "count": 100}
+WHOLE: dict[str, Any] = {"memory_mib": 98304, "count": 100}
 LINKED = ({0, 4}, {1, 5}, {2, 6}, {3, 7})
 
 
