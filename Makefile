@@ -47,7 +47,8 @@ run: $(VENV)/ready ## The operator against the cluster of the current kubeconfig
 image: $(VENV)/ready ## Build the container image
 	docker build --tag $(IMAGE):$(VERSION) .
 
-manifests: $(VENV)/ready ## Render manifests/install.yaml from its sources
+manifests: $(VENV)/ready ## Render the generated manifests from their sources
+	$(BIN)/python .ci/webhook.py manifests/webhook/fail/configuration.yaml
 	$(BIN)/python .ci/render.py manifests manifests/install.yaml
 
 lock: $(VENV)/ready ## Pin the newest allowed versions, at least a week old

@@ -168,7 +168,7 @@ class Bench:
         ]
 
     def _bind(self, raw: objects.Raw, homes: dict[str, str]) -> None:
-        row = registry.default().by_word["NVIDIA"]
+        row = objects.ROWS["NVIDIA"]
         name = homes[raw["metadata"]["name"]]
         pick = decision.Pick(id=self._cards[name][0].id, memory_mib=4000, cores=10)
         value = decision.encode(((pick,),), row.keyword)
@@ -223,13 +223,13 @@ def _lock(raw: objects.Raw) -> str:
 
 
 def _sicken(raw: objects.Raw) -> None:
-    register = registry.default().by_word["NVIDIA"].node.register
+    register = objects.ROWS["NVIDIA"].node.register
     text = raw["metadata"]["annotations"][register]
     _annotate(raw, {register: text.replace('"health":true', '"health":false', 1)})
 
 
 def _serve(raw: objects.Raw) -> None:
-    row = registry.default().by_word["NVIDIA"]
+    row = objects.ROWS["NVIDIA"]
     _annotate(raw, {row.pod.to_allocate: ";", keys.BIND_PHASE: bindphase.Phase.SUCCESS.value})
 
 

@@ -17,16 +17,17 @@ STARTED: Final = datetime.datetime(2026, 3, 1, 12, tzinfo=datetime.UTC)
 CREATED: Final = "2026-03-01T12:00:00Z"
 ZONE: Final = "topology.kubernetes.io/zone"
 
+ROWS: Final = registries.default().by_word
+
 Raw = dict[str, Any]
 
 
 def node(host: catalogue.Host, *, version: int = 1) -> Raw:
     """A Node of the size that kubelets make them, with the registers of its plugins."""
-    rows = registries.default().by_word
     annotations: dict[str, str] = {"node.alpha.kubernetes.io/ttl": "0"}
     offered = {"cpu": host.cpu, "memory": host.memory, "pods": host.pods}
     for equipment in host.equipment:
-        one = plugin.install(rows[equipment.model.word], equipment, host.name)
+        one = plugin.install(ROWS[equipment.model.word], equipment, host.name)
         annotations |= plugin.registration(one, STARTED)
         offered |= {name: str(amount) for name, amount in plugin.allocatable(one).items()}
     labels = {"kubernetes.io/hostname": host.name, "kubernetes.io/os": "linux", **host.labels}
@@ -169,7 +170,7 @@ def whole(count: int) -> dict[str, int]:
 
 def served(made: Raw, node_name: str, picks: Sequence[decision.Pick], *, version: int = 1) -> Raw:
     """A pod with one NVIDIA container that runs on a node with these cards."""
-    row = registries.default().by_word["NVIDIA"]
+    row = ROWS["NVIDIA"]
     found = stored(made, version=version)
     found["metadata"]["annotations"] = {
         row.pod.allocated: decision.encode((tuple(picks),), row.keyword),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+import difflib
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from hami_operator import errors
@@ -78,6 +79,7 @@ _FIELDS: Final[Mapping[str, tuple[str, Reader]]] = {
     "priority": ("resources.priority", _text),
     "register": ("node.register", _text),
     "handshake": ("node.handshake", _text),
+    "listed": ("node.listed", _text),
     "to_allocate": ("pod.to_allocate", _text),
     "allocated": ("pod.allocated", _text),
     "use_type": ("selection.use_type", _text),
@@ -104,13 +106,16 @@ _OPTIONS: Final[Mapping[type, Reader]] = {bool: _boolean, int: _whole, str: _tex
 """Readers of a row's own options, by the type of the default."""
 
 
-def apply(row: vendor.Vendor | None, word: str, values: Mapping[str, Any]) -> vendor.Vendor | None:
+def apply(
+    row: vendor.Vendor | None, word: str, values: Mapping[str, Any], words: Iterable[str] = ()
+) -> vendor.Vendor | None:
     """The row with what the configuration says; None where it is switched off.
 
     Args:
         row: the row of that keyword, None where the keyword is new.
         word: the keyword.
         values: field → value, in our names or in HAMi's.
+        words: keywords of other rows, one of which may have been meant.
 
     Raises:
         errors.SettingsError: an unknown field, a value of the wrong type, or a new row without
@@ -131,16 +136,25 @@ def apply(row: vendor.Vendor | None, word: str, values: Mapping[str, Any]) -> ve
             path, reader = _FIELDS[name]
             changes[path] = reader(value, field)
         else:
-            raise errors.SettingsError(field, "unknown field of a device backend")
-    base = row or _new(word, changes)
+            known = [*names, *options, *_FIELDS, "enabled"]
+            problem = f"unknown field of a device backend{_closest(given, known)}"
+            raise errors.SettingsError(field, problem)
+    base = row or _new(word, changes, words)
     return _changed(dataclasses.replace(base, options=options), changes)
 
 
-def _new(word: str, changes: Mapping[str, Any]) -> vendor.Vendor:
+def _closest(given: str, known: Iterable[str]) -> str:
+    """The known word that is meant, where one is misspelt."""
+    found = difflib.get_close_matches(given, tuple(known), n=1)
+    return f"; did you mean {found[0]}?" if found else ""
+
+
+def _new(word: str, changes: Mapping[str, Any], words: Iterable[str]) -> vendor.Vendor:
     for path in ("resources.count", "node.register", "pod.allocated"):
         if not changes.get(path):
             field = f"vendors.{word}.{path.rpartition('.')[2]}"
-            raise errors.SettingsError(field, "is needed by a new device backend")
+            problem = f"is needed by a new device backend{_closest(word, words)}"
+            raise errors.SettingsError(field, problem)
     if not word or decision.FORBIDDEN.search(word):
         raise errors.SettingsError(f"vendors.{word}", "cannot be written into a decision")
     return vendor.Vendor(

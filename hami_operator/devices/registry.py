@@ -97,7 +97,7 @@ def build(
     """
     known = {row.keyword: row for row in rows}
     for word, values in (overrides or {}).items():
-        changed = row_overrides.apply(known.get(word), word, values)
+        changed = row_overrides.apply(known.get(word), word, values, known)
         known.pop(word, None)
         if changed is not None:
             known[word] = changed

@@ -99,11 +99,13 @@ class NodeKeys:
         register: where its plugin registers; empty for backends that only show capacity.
         handshake: where the plugin is asked for a sign of life; empty where it never answers.
         legacy_handshake: used instead on nodes that carry it.
+        listed: where devices are listed in a form of the vendor's own.
     """
 
     register: str = ""
     handshake: str = ""
     legacy_handshake: str = ""
+    listed: str = ""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -264,12 +266,20 @@ class Section:
     Attributes:
         path: keys that lead to the section; a list there holds one entry per row.
         word_key: in a list, the key of an entry that holds the row's keyword.
-        names: names of the file to our names of fields and options.
+        names: names of the file to our names of fields and options; of two for one field, the
+            later counts.
+        plugin: names that only device plugins read, each with a check of its value where a bad
+            one must not go unnoticed: a sentence about what is wrong, empty where nothing is.
+        make: a row for an entry of the list with a new keyword.
     """
 
     path: tuple[str, ...] = ()
     word_key: str = ""
     names: Mapping[str, str] = dataclasses.field(default_factory=lambda: PLAIN)
+    plugin: Mapping[str, Callable[[Any], str] | None] = dataclasses.field(
+        default_factory=lambda: register.NOTHING
+    )
+    make: Callable[[str], Vendor] | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)

@@ -17,11 +17,13 @@ from hami_operator.scheduling import (
     ledger,
     nodes,
     outcomes,
+    preemptor,
     quota,
     reports,
     sightings,
     snapshot,
     wakes,
+    whatif,
 )
 from hami_operator.scheduling import demand as demands
 from hami_operator.scheduling import pod as pods
@@ -43,9 +45,11 @@ class Attempts:
         books: where decisions are reserved.
         waking: the queue.
         seen: the pods as they were last seen.
-        accounts: what a namespace may hold and holds now; None where nothing limits it.
+        accounts: what a namespace may hold, and holds as a ledger says; None where nothing
+            limits it.
 
     Attributes:
+        preemptor: makes room for pods that find none.
         snapshot: what a cycle sees.
         repellers: pods on nodes that do not want others near.
     """
@@ -58,7 +62,7 @@ class Attempts:
         waking: wakes.Wakes,
         seen: sightings.Sightings,
         *,
-        accounts: Callable[[str], quota.Accounts | None],
+        accounts: Callable[[str, ledger.Ledger], quota.Accounts | None],
     ) -> None:
         self._rules = rules
         self._nodes = nodes
@@ -71,6 +75,7 @@ class Attempts:
         self._binding: dict[str, effects.Bind] = {}
         self._conditions: dict[str, tuple[effects.Condition, float]] = {}
         self._demands: dict[str, tuple[pods.Pod, demands.Demand]] = {}
+        self.preemptor = preemptor.Preemptor(rules.registry, nodes, books, seen)
         self.snapshot = snapshot.Snapshot(nodes, books)
         self.repellers = symmetry.Owners()
 
@@ -117,6 +122,7 @@ class Attempts:
     def restart(self, now: instant.Instant) -> None:
         """Drop what is reserved and not bound, and let its pods be decided afresh."""
         self._binding.clear()
+        self.preemptor.restart()
         for transition in self._books.drop_reservations():
             if transition.before is not None:
                 self.repellers.remove(transition.before.uid)
@@ -127,26 +133,74 @@ class Attempts:
         self._conditions.pop(uid, None)
         self._demands.pop(uid, None)
 
+    def lose_node(self, name: str, now: instant.Instant) -> None:
+        """A node is gone, and with it what was promised there."""
+        for promise in self.preemptor.promises.on(name):
+            self.preemptor.promises.drop(promise.pod.uid)
+            self._queue.rouse(promise.pod.uid, now)
+
     def under_way(self) -> tuple[pods.Pod, ...]:
         """Pods whose bind is ordered and not answered yet."""
         return tuple(bind.pod for bind in self._binding.values())
 
     def _try(self, pod: pods.Pod, now: instant.Instant) -> Effects:
-        demand = self._demand(pod)
-        outcome = cycle.run(
-            pod,
-            demand,
-            self.snapshot,
-            rules=self._rules,
-            now=now,
-            accounts=self._accounts(pod.namespace),
-            repelled=self.repellers.places(pod, self._node_labels),
-            memo=self._memo,
-        )
+        views = self.preemptor.promises.over(self.snapshot.views(), pod)
+        promised = self.preemptor.promises.get(pod.uid)
+        outcome: cycle.Placed | cycle.Unplaced | None = None
+        if promised is not None:  # what it was promised is tried first, and alone
+            alone = tuple(view for view in views if view.name == promised.node)
+            outcome = self._decide(pod, alone, now)
+        if not isinstance(outcome, cycle.Placed):
+            outcome = self._decide(pod, views, now)
         told = tuple(reports.misunderstood(pod, text) for text in outcome.warnings)
         if isinstance(outcome, cycle.Placed):
             return (*told, *self._place(pod, outcome, now))
-        return (*told, *self._park(pod, outcome, frozenset(demand.words), now))
+        return (*told, *self._park(pod, outcome, views, now))
+
+    def _decide(
+        self, pod: pods.Pod, views: tuple[snapshot.NodeView, ...], now: instant.Instant
+    ) -> cycle.Placed | cycle.Unplaced:
+        return cycle.run(
+            pod,
+            self._demand(pod),
+            views,
+            rules=self._rules,
+            now=now,
+            accounts=self._accounts(pod.namespace, self._books),
+            repelled=self.repellers.places(pod, self._node_labels),
+            memo=self._memo,
+        )
+
+    def _judge(self, pod: pods.Pod) -> whatif.Judge:
+        """Who judges ``pod`` where others are gone: all that their absence changes is new."""
+        repelled = self.repellers.places(pod, self._node_labels)
+        limited = self._accounts(pod.namespace, self._books) is not None
+
+        def made(gone: frozenset[str], books: ledger.Ledger) -> outcomes.Judge:
+            return cycle.judge(
+                pod,
+                self._demand(pod),
+                rules=self._rules,
+                accounts=self._accounts(pod.namespace, books) if limited else None,
+                repelled=self._repelled(pod, gone) if repelled else repelled,
+            )
+
+        if repelled or limited:
+            return made
+        same = made(frozenset(), self._books)
+        return lambda gone, books: same
+
+    def _repelled(self, pod: pods.Pod, gone: frozenset[str]) -> frozenset[symmetry.Place]:
+        """Where the pod is not wanted by those that are left."""
+        owners = [(self._seen.get(uid), self._books.get(uid)) for uid in gone]
+        for uid in gone:
+            self.repellers.remove(uid)
+        try:
+            return self.repellers.places(pod, self._node_labels)
+        finally:
+            for owner, entry in owners:
+                if owner is not None and entry is not None:
+                    self.repellers.add(owner, entry.node)
 
     def _place(self, pod: pods.Pod, placed: cycle.Placed, now: instant.Instant) -> Effects:
         self._books.assume(pod, placed.node, placed.slots)
@@ -162,13 +216,19 @@ class Attempts:
         self,
         pod: pods.Pod,
         unplaced: cycle.Unplaced,
-        words: frozenset[str],
+        views: tuple[snapshot.NodeView, ...],
         now: instant.Instant,
     ) -> Effects:
+        words = frozenset(self._demand(pod).words)
+        verdict = self._preempt(pod, unplaced, views, words)
         self._queue.park(pod.uid, unplaced.plugins, now, words=words)
+        message = " ".join(part for part in (unplaced.message, verdict.text) if part)
+        nominated = verdict.nominated
         told: list[effects.Effect] = [
-            *self._condition(pod, "Unschedulable", unplaced.message, now),
-            reports.unplaced(pod, unplaced.message),
+            *self._condition(pod, "Unschedulable", message, now, nominated=nominated),
+            reports.unplaced(pod, message),
+            *verdict.victims,
+            *self._displace(verdict.displaced, now),
         ]
         if errors.Reason.INVALID_REQUEST in unplaced.reasons:
             told.append(reports.invalid(pod, unplaced.message))
@@ -178,6 +238,35 @@ class Attempts:
             reasons=unplaced.reasons,
         )
         return (*told, attempt)
+
+    def _preempt(
+        self,
+        pod: pods.Pod,
+        unplaced: cycle.Unplaced,
+        views: tuple[snapshot.NodeView, ...],
+        words: frozenset[str],
+    ) -> preemptor.Verdict:
+        if not views:
+            return preemptor.Verdict()
+        wanted = preemptor.Try(
+            pod=pod,
+            words=words,
+            views=views,
+            rejections=unplaced.rejections,
+            judge=self._judge(pod),
+            quota_held=self._accounts(pod.namespace, self._books) is not None,
+        )
+        return self.preemptor.run(wanted)
+
+    def _displace(self, losers: tuple[pods.Pod, ...], now: instant.Instant) -> Effects:
+        """Pods whose room was promised to a more important one look for other room."""
+        told: list[effects.Effect] = []
+        for pod in losers:
+            self._queue.rouse(pod.uid, now)
+            stands = pod.scheduled_condition
+            if stands is not None:
+                told += self._condition(pod, stands.reason, stands.message, now, nominated="")
+        return tuple(told)
 
     def _requeue(self, uid: str, now: instant.Instant) -> pods.Pod | None:
         """Let a pod whose bind came to nothing rest and try again; None if it cannot be."""
@@ -194,17 +283,23 @@ class Attempts:
         return ()
 
     def _condition(
-        self, pod: pods.Pod, reason: str, message: str, now: instant.Instant
+        self,
+        pod: pods.Pod,
+        reason: str,
+        message: str,
+        now: instant.Instant,
+        *,
+        nominated: str | None = None,
     ) -> Effects:
         """The condition, unless it stands on the pod or was ordered just now."""
-        ref = effects.PodRef.of(pod)
-        wanted = effects.Condition(pod=ref, status="False", reason=reason, message=message)
-        stands = pod.scheduled_condition
-        if stands is not None and (stands.status, stands.reason, stands.message) == (
-            wanted.status,
-            wanted.reason,
-            wanted.message,
-        ):
+        wanted = effects.Condition(
+            pod=effects.PodRef.of(pod),
+            status="False",
+            reason=reason,
+            message=message,
+            nominated=nominated,
+        )
+        if _stands(wanted, pod):
             return ()
         ordered, at_s = self._conditions.get(pod.uid, (None, 0.0))
         if ordered == wanted and now.monotonic_s < at_s + ECHO_S:
@@ -227,3 +322,12 @@ def _is_as_decided(entry: ledger.Entry, bind: effects.Bind) -> bool:
     """Whether a bound pod is where we sent it, with our decision rather than with another's."""
     with_devices = bool(entry.slots) == bool(bind.decision.annotations)
     return entry.node == bind.node and with_devices and not entry.foreign
+
+
+def _stands(wanted: effects.Condition, pod: pods.Pod) -> bool:
+    """Whether the pod says so already."""
+    stands = pod.scheduled_condition
+    if stands is None or wanted.nominated not in {None, pod.rank.nominated_node}:
+        return False
+    said = (stands.status, stands.reason, stands.message)
+    return said == (wanted.status, wanted.reason, wanted.message)

@@ -147,6 +147,26 @@ def run(
     )
 
 
+def judge(
+    pod: pods.Pod,
+    demand: demands.Demand,
+    *,
+    rules: Rules,
+    accounts: quota.Accounts | None = None,
+    repelled: frozenset[symmetry.Place] = frozenset(),
+) -> outcomes.Judge:
+    """Who answers for single nodes, as `run` would ask them; arguments as there."""
+    return outcomes.Judge(
+        pod,
+        demand,
+        wishes=_wishes(pod, rules.settings),
+        plan=filters.plan(pod, rules.options, repelled=repelled),
+        rules=rules,
+        accounts=accounts,
+        repelled=repelled,
+    )
+
+
 def _notes(slots: Mapping[str, decision.Slots]) -> list[str]:
     """What the fit has to say about how the cards were chosen."""
     picks = (pick for each in slots.values() for slot in each for pick in slot)

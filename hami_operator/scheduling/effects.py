@@ -84,12 +84,15 @@ class Condition:
     Attributes:
         status: ``False`` always; the API server itself writes ``True`` when it binds.
         reason: ``Unschedulable`` (autoscalers act on exactly this word) or ``SchedulerError``.
+        nominated: the node that it was promised, to be written along with it; empty to take
+            away what stands there, None to leave it.
     """
 
     pod: PodRef
     status: str
     reason: str
     message: str
+    nominated: str | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -102,6 +105,25 @@ class Bind:
     pod: pods.Pod
     node: str
     decision: written.Decision
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Evict:
+    """Order: end a pod, so that a more important one finds room.
+
+    The watch shows when it is gone; to be answered by `World.evict_failed` where it stays.
+
+    Attributes:
+        pod: who is to go.
+        node: where it is.
+        preemptor: UID of the pod that needs the room.
+        scheduler: in whose name.
+    """
+
+    pod: PodRef
+    node: str
+    preemptor: str
+    scheduler: str
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -155,6 +177,7 @@ Effect = (
     | QuotaEvent
     | Condition
     | Bind
+    | Evict
     | Attempt
     | LockChanged
     | StaleLock

@@ -217,8 +217,10 @@ def _repeller_left(pod: pods.Pod, old: pods.Pod, new: pods.Pod | None) -> bool:
         return False
     nowhere: Mapping[str, Mapping[str, str]] = {}
     return any(
-        term.selects(pod.labels, pod.namespace, nowhere) for term in old.anti_affinity
-    ) or any(term.selects(old.labels, old.namespace, nowhere) for term in pod.anti_affinity)
+        term.selects(pod.labels, pod.namespace, nowhere) for term in old.pod_affinity.repelled
+    ) or any(
+        term.selects(old.labels, old.namespace, nowhere) for term in pod.pod_affinity.repelled
+    )
 
 
 _HINTS: Final[Mapping[str, _Hint]] = {

@@ -114,7 +114,7 @@ class _Table:
 
     cards: dict[str, dict[str, _Card]] = dataclasses.field(default_factory=dict)
     requested: dict[str, int] = dataclasses.field(default_factory=dict)
-    pods: int = 0
+    uids: dict[str, None] = dataclasses.field(default_factory=dict)
     closed: dict[str, dict[str, str]] = dataclasses.field(default_factory=dict)
     holders: dict[str, dict[str, usage.Holder]] = dataclasses.field(default_factory=dict)
 
@@ -202,6 +202,15 @@ class Ledger:
         """All entries, in the order in which the pods were first counted."""
         return tuple(self._entries.values())
 
+    def on(self, node: str) -> tuple[Entry, ...]:
+        """All entries of a node."""
+        table = self._tables.get(node)
+        return tuple(self._entries[uid] for uid in table.uids) if table is not None else ()
+
+    def put(self, entry: Entry) -> Transition:
+        """Count an entry as it stands; for ledgers that ask what would be if."""
+        return self._replace(entry.uid, entry)
+
     def card_usage(self, node: str, word: str) -> Mapping[str, usage.Usage]:
         """Card id to what is taken of it, also of cards that are not registered (any more)."""
         table = self._tables.get(node)
@@ -236,7 +245,7 @@ class Ledger:
     def requested(self, node: str) -> tuple[Mapping[str, int], int]:
         """Ordinary resources that the pods on the node hold, and how many pods these are."""
         table = self._tables.get(node)
-        return (dict(table.requested), table.pods) if table is not None else ({}, 0)
+        return (dict(table.requested), len(table.uids)) if table is not None else ({}, 0)
 
     def closed(self, node: str) -> Mapping[str, tuple[str, ...]]:
         """Words that an unreadable decision closes, with the ``namespace/name`` that did it."""
@@ -347,7 +356,10 @@ class Ledger:
 
     def _count(self, entry: Entry, sign: int) -> None:
         table = self._tables.setdefault(entry.node, _Table())
-        table.pods += sign
+        if sign > 0:
+            table.uids[entry.uid] = None
+        else:
+            table.uids.pop(entry.uid, None)
         for name, amount in entry.requests.items():
             table.requested[name] = table.requested.get(name, 0) + sign * amount
             if not table.requested[name]:
@@ -364,7 +376,7 @@ class Ledger:
                 _hold(table.holders.setdefault(word, {}), row, entry, sign)
         for word in entry.unreadable:
             _count_closed(table.closed, word, entry, sign)
-        if not table.pods:
+        if not table.uids:
             del self._tables[entry.node]
         self._version += 1
         self._versions[entry.node] = self._version

@@ -319,6 +319,7 @@ def _noise(registry: registries.Registry) -> frozenset[str]:
     noise = {keys.NODE_LOCK}
     for row in registry:
         noise |= {row.node.register, row.node.handshake, row.node.legacy_handshake, row.lock}
+        noise.add(row.node.listed)
     return frozenset(noise)
 
 

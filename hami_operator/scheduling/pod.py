@@ -12,10 +12,14 @@ from hami_operator.scheduling import (
     fields,
     nodeselector,
     podaffinity,
+    ports,
+    rank,
     resize,
     resources,
+    spread,
     tolerations,
     unbuilt,
+    volumes,
 )
 
 Kind = containers.Kind
@@ -59,7 +63,10 @@ class Pod:
         tolerations: as they stand.
         node_selector: labels that its node must carry.
         affinity: node affinity, required and preferred.
-        anti_affinity: required terms of pod anti-affinity.
+        pod_affinity: which pods it wants near, and which it does not.
+        spread: how pods like it are to be spread.
+        ports: ports of the node that it takes for itself.
+        volumes: claims and disks.
         pod_level: requests of the pod as a whole, in billionths.
         overhead: what its runtime class adds, in billionths.
         requests: what it asks for: cpu in thousandths, all else in whole units, no zeros.
@@ -70,6 +77,7 @@ class Pod:
         unheeded: wishes that this scheduler does not weigh.
         scheduled_condition: what was last said about its placement.
         pod_group: name of the gang that it belongs to.
+        rank: who may push whom off a node.
         findings: what is odd about the object; a pending pod with findings waits.
     """
 
@@ -91,7 +99,10 @@ class Pod:
     tolerations: tuple[tolerations.Toleration, ...] = ()
     node_selector: Mapping[str, str] = dataclasses.field(default_factory=fields.empty)
     affinity: nodeselector.Affinity = nodeselector.NONE
-    anti_affinity: tuple[podaffinity.Term, ...] = ()
+    pod_affinity: podaffinity.Affinity = podaffinity.NONE
+    spread: tuple[spread.Constraint, ...] = ()
+    ports: tuple[ports.Port, ...] = ()
+    volumes: volumes.Volumes = volumes.NONE
     pod_level: Mapping[str, int] = dataclasses.field(default_factory=fields.empty)
     overhead: Mapping[str, int] = dataclasses.field(default_factory=fields.empty)
     requests: Mapping[str, int] = dataclasses.field(default_factory=fields.empty)
@@ -102,6 +113,7 @@ class Pod:
     unheeded: tuple[str, ...] = ()
     scheduled_condition: ScheduledCondition | None = None
     pod_group: str = ""
+    rank: rank.Rank = rank.NONE
     findings: tuple[Finding, ...] = ()
 
     @property
@@ -128,14 +140,14 @@ def read(raw: Mapping[str, Any]) -> Pod:
     read_containers = containers.read(spec, found)
     amounts = _amounts(spec, status, read_containers, found)
     labels = found.texts(meta, "labels", "metadata.")
-    affinity, anti_affinity = _affinities(spec, namespace, found)
+    affinity, pod_affinity = _affinities(spec, namespace, found)
     return Pod(
         uid=found.text(meta, "uid", "metadata.") or f"{namespace}/{name}",
         namespace=namespace,
         name=name,
         resource_version=str(meta.get("resourceVersion") or ""),
         generation=found.integer(meta, "generation", "metadata."),
-        created=_created(meta),
+        created=rank.moment(meta.get("creationTimestamp")),
         labels=labels,
         annotations=found.texts(meta, "annotations", "metadata."),
         scheduler_name=found.text(spec, "schedulerName", "spec."),
@@ -148,7 +160,10 @@ def read(raw: Mapping[str, Any]) -> Pod:
         tolerations=tolerations.read_tolerations(spec, "spec.", found),
         node_selector=found.texts(spec, "nodeSelector", "spec."),
         affinity=affinity,
-        anti_affinity=anti_affinity,
+        pod_affinity=pod_affinity,
+        spread=spread.read(spec, labels, found),
+        ports=ports.read(spec, found),
+        volumes=volumes.read(spec, name, found),
         pod_level=amounts.pod_level,
         overhead=amounts.overhead,
         requests=amounts.requests,
@@ -159,6 +174,7 @@ def read(raw: Mapping[str, Any]) -> Pod:
         unheeded=unbuilt.preferences(spec, found),
         scheduled_condition=_scheduled_condition(status, found),
         pod_group=_pod_group(spec, labels, found),
+        rank=rank.read(spec, status, found),
         findings=found.findings,
     )
 
@@ -188,26 +204,15 @@ def _amounts(
 
 def _affinities(
     spec: Mapping[str, Any], namespace: str, found: fields.Fields
-) -> tuple[nodeselector.Affinity, tuple[podaffinity.Term, ...]]:
+) -> tuple[nodeselector.Affinity, podaffinity.Affinity]:
     affinity = found.mapping(spec, "affinity", "spec.")
     if not affinity:
-        return nodeselector.NONE, ()
-    path = "spec.affinity."
-    nodes = found.mapping(affinity, "nodeAffinity", path)
-    anti = found.mapping(affinity, "podAntiAffinity", path)
+        return nodeselector.NONE, podaffinity.NONE
+    nodes = found.mapping(affinity, "nodeAffinity", "spec.affinity.")
     return (
-        nodeselector.read_affinity(nodes, f"{path}nodeAffinity.", found),
-        podaffinity.read(anti, f"{path}podAntiAffinity.", found, namespace=namespace),
+        nodeselector.read_affinity(nodes, "spec.affinity.nodeAffinity.", found),
+        podaffinity.read(affinity, found, namespace=namespace),
     )
-
-
-def _created(meta: Mapping[str, Any]) -> datetime.datetime | None:
-    """Only orders pods among equals, so an unreadable time is simply none."""
-    try:
-        created = datetime.datetime.fromisoformat(str(meta.get("creationTimestamp") or ""))
-    except ValueError:
-        return None
-    return created if created.tzinfo else created.replace(tzinfo=datetime.UTC)
 
 
 def _gates(spec: Mapping[str, Any], found: fields.Fields) -> tuple[str, ...]:

@@ -235,6 +235,12 @@ class Queue(Generic[Event]):
             self._ready(item, now)
         return len(woken)
 
+    def rouse(self, uid: str, now: instant.Instant) -> None:
+        """Let this pod be tried again, if it is parked."""
+        item = self._items.get(uid)
+        if item is not None and item.place is Place.UNSCHEDULABLE:
+            self._ready(item, now)
+
     def flush(self, now: instant.Instant) -> None:
         """End the rests that are over, and try what was parked for 5 minutes."""
         self._end_rests(now)

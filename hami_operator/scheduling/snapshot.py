@@ -147,7 +147,7 @@ class Snapshot:
                 del self._names[at], self._views[at]
             return
         self._rebuilt += 1
-        view = _view(record, self._nodes, self._ledger, self._version)
+        view = put_together(record, self._nodes, self._ledger, self._version)
         if known:
             self._views[at] = view
         else:
@@ -168,9 +168,10 @@ def totals(cards: Mapping[str, tuple[usage.CardUsage, ...]]) -> Totals:
     )
 
 
-def _view(
+def put_together(
     record: records.Node, nodes: registered.Nodes, ledger: ledgers.Ledger, version: int
 ) -> NodeView:
+    """A node with what a ledger has booked on it: the one that is true, or one that supposes."""
     closed = ledger.closed(record.name)
     cards: dict[str, tuple[usage.CardUsage, ...]] = {}
     unavailable: dict[str, errors.Reason] = {}

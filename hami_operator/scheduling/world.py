@@ -39,7 +39,8 @@ from hami_operator.scheduling import rules as all_rules
 NODES: Final = "nodes"
 PODS: Final = "pods"
 QUOTAS: Final = "resourcequotas"
-SOURCES: Final = frozenset({NODES, PODS, QUOTAS})
+BUDGETS: Final = "poddisruptionbudgets"
+SOURCES: Final = frozenset({NODES, PODS, QUOTAS, BUDGETS})
 """What must have been listed in full before the first decision."""
 
 Effects = tuple[effects.Effect, ...]
@@ -70,7 +71,7 @@ class World:
         self._seen = sightings.Sightings()
         self._locks = lockwatch.LockWatch(registry, settings.node_lock_timeout_s, self._seen)
         self._attempts = attempts.Attempts(
-            rules, self.nodes, self.ledger, self._waking, self._seen, accounts=self.accounts
+            rules, self.nodes, self.ledger, self._waking, self._seen, accounts=self._accounts
         )
         self._refused: set[str] = set()
         self._leads = False
@@ -140,6 +141,7 @@ class World:
         if change.before is None:
             return ()
         self.oddities.node_gone(name)
+        self._attempts.lose_node(name, now)
         self._waking.by_node(change, now)
         return self._locks.node_gone(name)
 
@@ -165,6 +167,7 @@ class World:
         self._attempts.repellers.remove(uid)
         self._refused.discard(uid)
         self._attempts.forget(uid)
+        self._attempts.preemptor.gone(uid)
         transition = self.ledger.gone(uid)
         told = self._told(self.oddities.gone(uid, transition))
         if pod is None:
@@ -191,6 +194,18 @@ class World:
     def quota_gone(self, namespace: str, name: str, uid: str, now: instant.Instant) -> Effects:
         """A ResourceQuota is deleted; another one of its name stays."""
         self._waking.by_quota(self.quotas.gone(namespace, name, uid), now)
+        return ()
+
+    # ---- budgets
+
+    def budget_seen(self, raw: Mapping[str, Any]) -> Effects:
+        """A PodDisruptionBudget as the API shows it; no pod waits for it."""
+        self._attempts.preemptor.budgets.seen(raw)
+        return ()
+
+    def budget_gone(self, namespace: str, name: str, uid: str) -> Effects:
+        """A PodDisruptionBudget is deleted; another one of its name stays."""
+        self._attempts.preemptor.budgets.gone(namespace, name, uid)
         return ()
 
     # ---- time
@@ -246,6 +261,11 @@ class World:
         """
         return self._told(self._attempts.failed(uid, now, message, lost=lost))
 
+    def evict_failed(self, uid: str, now: instant.Instant) -> Effects:
+        """The end that `effects.Evict` ordered has not come about: that pod stays for now."""
+        self.queue.rouse(self._attempts.preemptor.spared(uid), now)
+        return ()
+
     # ---- questions
 
     def lock_facts(self, node: str) -> locks.Facts:
@@ -256,7 +276,7 @@ class World:
 
     def accounts(self, namespace: str) -> quotas.Accounts | None:
         """What a namespace may hold and holds; None where no quota limits its devices."""
-        return self.quotas.accounts(namespace, self.ledger, self.nodes)
+        return self._accounts(namespace, self.ledger)
 
     def pod(self, uid: str) -> pods.Pod | None:
         """A pod as it was last seen; None if it has ended or was never seen."""
@@ -272,10 +292,14 @@ class World:
 
     # ---- inside
 
+    def _accounts(self, namespace: str, held: ledger.Ledger) -> quotas.Accounts | None:
+        return self.quotas.accounts(namespace, held, self.nodes)
+
     def _bound(self, pod: pods.Pod, before: pods.Pod | None, now: instant.Instant) -> Effects:
         """A pod is on a node, whoever put it there."""
         self.queue.remove(pod.uid)
         self._attempts.forget(pod.uid)
+        self._attempts.preemptor.promises.drop(pod.uid)
         ours = pod.scheduler_name == self._settings.scheduler_name and not self.active
         transition = self.ledger.observe(pod, ours=ours)
         self._attempts.repellers.add(pod, pod.node_name)
@@ -292,6 +316,8 @@ class World:
         known = pod.uid in self.queue
         if known or not (pod.terminating or pod.uid in self.ledger):
             self.queue.add(pod, now)
+        if not known and pod.rank.nominated_node and pod.uid in self.queue:
+            self._attempts.preemptor.promises.put(pod, pod.rank.nominated_node, {})
 
     def _refusal(self, pod: pods.Pod) -> Effects:
         """The plugin has refused a bound pod; told once. Its usage goes when the pod ends."""

@@ -96,6 +96,7 @@ def test_every_key_is_one_that_the_api_server_accepts(row: vendor.Vendor) -> Non
         *row.resources.names,
         *row.pod.names,
         *(row.node.register, row.node.handshake, row.node.legacy_handshake, row.lock),
+        row.node.listed,
         *(picked.use_type, picked.skip_type, picked.numa_bind),
         *(*picked.use_uuid, *picked.skip_uuid),
     ]

@@ -78,8 +78,8 @@ AMD: Final = vendor.Vendor(
     read_requests=False,
     silent=True,
     lock=keys.NODE_LOCK,
-    checks=(vendor.WHOLE | {vendor.Check.TYPE, vendor.Check.QUOTA})
-    | {vendor.Check.MEMORY, vendor.Check.CORES},
+    checks=vendor.WHOLE
+    | {vendor.Check.TYPE, vendor.Check.QUOTA, vendor.Check.MEMORY, vendor.Check.CORES},
     file=vendor.Section(path=("amd",)),
     hooks=vendor.Hooks(
         card=_card,

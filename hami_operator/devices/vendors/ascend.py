@@ -226,26 +226,23 @@ _HOOKS: Final = vendor.Hooks(
     annotate=_annotate,
     score=_score,
 )
-_FILE: Final = vendor.Section(
-    path=("vnpus", "configs"),
-    word_key="commonWord",
-    names={
-        "resourceName": "count",
-        "resourceMemoryName": "memory",
-        "resourceCoreName": "cores",
-        "memoryAllocatable": "allocatable_mib",
-        "memoryCapacity": "capacity_mib",
-        "memoryFactor": "memory_factor",
-        "templates": "templates",
-        "hamiVnpuCore": "soft_split",
-        "superPod": "super_pod",
-        "overwriteEnv": "overwrite_env",
-        "runtimeClassName": "runtime_class",
-    },
-)
+_NAMES: Final = {
+    "resourceName": "count",
+    "resourceMemoryName": "memory",
+    "resourceCoreName": "cores",
+    "memoryAllocatable": "allocatable_mib",
+    "memoryCapacity": "capacity_mib",
+    "memoryFactor": "memory_factor",
+    "templates": "templates",
+    "hamiVnpuCore": "soft_split",
+    "superPod": "super_pod",
+    "overwriteEnv": "overwrite_env",
+    "runtimeClassName": "runtime_class",
+}
 
 
 def _row(chip: str) -> vendor.Vendor:
+    """The row of a chip, also of one that only a configuration knows."""
     resource = f"huawei.com/{chip}"
     allocatable_mib, capacity_mib = _MEMORY_MIB.get(chip, (65536, 65536))
     return vendor.Vendor(
@@ -271,9 +268,15 @@ def _row(chip: str) -> vendor.Vendor:
             "super_pod": chip == _SUPER_POD,
             "allocatable_mib": allocatable_mib,
             "capacity_mib": capacity_mib,
-            "templates": _TEMPLATES[chip],
+            "templates": _TEMPLATES.get(chip, {}),
         },
-        file=_FILE,
+        file=vendor.Section(
+            path=("vnpus", "configs"),
+            word_key="commonWord",
+            names=_NAMES,
+            plugin=dict.fromkeys(("chipName", "aiCore", "aiCPU")),
+            make=_row,
+        ),
         hooks=_HOOKS,
     )
 

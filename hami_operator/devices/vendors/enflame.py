@@ -24,7 +24,6 @@ from hami_operator.devices import (
 from hami_operator.protocol import decision, register
 
 _WHOLE: Final = capacity.Shape(infix="GCU", model="GCU", memory_mib=100)
-_CAPACITY: Final = "enflame.com/gcu-drs-capacity"
 _PROFILE: Final = re.compile(r"([0-9]{1,4})g\.([0-9]{1,6})gb", re.IGNORECASE | re.ASCII)
 _ASSIGNED: Final = "enflame.com/gcu-assigned"
 _SIZE: Final = "enflame.com/gcu-request-size"
@@ -89,7 +88,7 @@ def _parsed(given: tuple[tuple[str, str], ...]) -> tuple[_Profile, ...]:
 
 
 def _devices(row: vendor.Vendor, node: vendor.NodeFacts) -> vendor.Found | None:
-    read = ownform.parse(node.annotations.get(_CAPACITY))
+    read = ownform.parse(node.annotations.get(row.node.listed))
     listed = read.get("devices") if isinstance(read, dict) else read
     given = read.get("profiles") if isinstance(read, dict) else None
     profiles: Mapping[str, Any] = given if isinstance(given, dict) else {}
@@ -97,13 +96,16 @@ def _devices(row: vendor.Vendor, node: vendor.NodeFacts) -> vendor.Found | None:
     if listed in (None, []):
         return None
     if not isinstance(listed, list) or not known:
-        return ownform.unreadable(_CAPACITY, row.resources.count)
+        return ownform.unreadable(row.node.listed, row.resources.count)
     most = {"slices": max(one.slices for one in known), "mib": 1024 * max(p.gb for p in known)}
     cards, findings = ownform.cards(
         listed, _READERS, functools.partial(_card, node.name, profiles, most)
     )
     return vendor.Found(
-        key=_CAPACITY, allocatable=row.resources.count, cards=cards, findings=findings
+        key=row.node.listed,
+        allocatable=row.resources.count,
+        cards=cards,
+        findings=findings,
     )
 
 
@@ -294,6 +296,7 @@ ENFLAME: Final = vendor.Vendor(
     resources=vendor.Resources(
         count="enflame.com/drs-gcu", memory="enflame.com/gcu-memory", cores="enflame.com/gcu-core"
     ),
+    node=vendor.NodeKeys(listed="enflame.com/gcu-drs-capacity"),
     pod=vendor.PodKeys(
         allocated="hami.io/enflame-vgpu-devices-allocated",
         plugin=(

@@ -9,7 +9,6 @@ from hami_operator.protocol import keys
 
 _CHIPS: Final = ("MR-V100", "MR-V50", "BI-V150", "BI-V100")
 _NAME: Final = "SOL_CONTINER_NAME"  # the plugin spells it so
-_FILE: Final = vendor.Section(path=("iluvatars",), word_key="commonWord")
 
 
 def _admit(
@@ -27,6 +26,7 @@ def _admit(
 
 
 def _row(chip: str) -> vendor.Vendor:
+    """The row of a chip, also of one that only a configuration knows."""
     resource, key = f"iluvatar.ai/{chip}", f"hami.io/{chip}"
     return vendor.Vendor(
         keyword=chip,
@@ -44,7 +44,9 @@ def _row(chip: str) -> vendor.Vendor:
         ),
         memory_unit_mib=256,
         lock=keys.NODE_LOCK,
-        file=_FILE,
+        file=vendor.Section(
+            path=("iluvatars",), word_key="commonWord", plugin={"chipName": None}, make=_row
+        ),
         hooks=vendor.Hooks(admit=_admit),
     )
 

@@ -26,7 +26,6 @@ from hami_operator.devices import (
 from hami_operator.protocol import decision, fields, keys, register
 
 _WHOLE: Final = capacity.Shape(infix="metax", model="Metax-GPU", memory_mib=65536)
-_DEVICES: Final = "metax-tech.com/node-gpu-devices"
 _CLASS: Final = "metax-tech.com/sgpu-app-class"
 _QOS: Final = "metax-tech.com/sgpu-qos-policy"
 _AWARE: Final = "metax-tech.com/sgpu-topology-aware"
@@ -91,15 +90,14 @@ _READERS: Final[ownform.Readers] = {
 
 
 def _devices(row: vendor.Vendor, node: vendor.NodeFacts) -> vendor.Found | None:
-    listed = ownform.parse(node.annotations.get(_DEVICES))
+    key, count = row.node.listed, row.resources.count
+    listed = ownform.parse(node.annotations.get(key))
     if listed in (None, []):
         return None
     if not isinstance(listed, list):
-        return ownform.unreadable(_DEVICES, row.resources.count)
+        return ownform.unreadable(key, count)
     cards, findings = ownform.cards(listed, _READERS, _card)
-    return vendor.Found(
-        key=_DEVICES, allocatable=row.resources.count, cards=cards, findings=findings
-    )
+    return vendor.Found(key=key, allocatable=count, cards=cards, findings=findings)
 
 
 def _card(position: int, values: Mapping[str, Any]) -> register.Card:
@@ -334,6 +332,7 @@ SGPU: Final = vendor.Vendor(
     resources=vendor.Resources(
         count="metax-tech.com/sgpu", memory="metax-tech.com/vmemory", cores="metax-tech.com/vcore"
     ),
+    node=vendor.NodeKeys(listed="metax-tech.com/node-gpu-devices"),
     pod=vendor.PodKeys(
         to_allocate="hami.io/metax-sgpu-devices-to-allocate",
         allocated="hami.io/metax-sgpu-devices-allocated",

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import re
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from hami_operator import errors
 from hami_operator.devices import (
@@ -26,6 +27,7 @@ from hami_operator.protocol import decision, keys, miglist, register
 _MODE: Final = "nvidia.com/vgpu-mode"
 _MIG_LIST: Final = "hami.io/vgpu-mig-allocations"
 _PAIR_SCORES: Final = "hami.io/node-nvidia-score"
+_PROFILE: Final = re.compile(r"[0-9]+g\..+")
 _LINKED: Final = "topology-aware"
 _UNFINISHED: Final = f"{_LINKED}: only the first {links.MOST_SETS} sets of cards were compared"
 
@@ -170,6 +172,28 @@ def _blind(row: vendor.Vendor, container: admit.Container) -> admit.Container:
     return container.with_env("NVIDIA_VISIBLE_DEVICES", "none") if row.overwrite_env else container
 
 
+_FOR_THE_PLUGIN: Final = (
+    *("deviceSplitCount", "deviceMemoryScaling", "deviceCoreScaling", "disableCoreLimit"),
+    *("preConfiguredDeviceMemory", "enableNumaTopology", "libCudaLogLevel"),
+    "knownMigGeometries",  # retired, and still in many files
+)
+
+
+def _allowlist_problem(value: Any) -> str:
+    """What is wrong with the profiles that the plugin is to publish."""
+    if not isinstance(value, list):
+        return "is not a list"
+    for position, entry in enumerate(value):
+        parts = entry if isinstance(entry, Mapping) else {}
+        models, profiles = parts.get("models"), parts.get("profiles")
+        if not (isinstance(models, list) and models and isinstance(profiles, list) and profiles):
+            return f"entry {position} has not both models and profiles"
+        bad = [str(one) for one in profiles if not _PROFILE.fullmatch(str(one))]
+        if bad:
+            return f"entry {position}: {bad[0]!r} is no profile such as 1g.10gb"
+    return ""
+
+
 NVIDIA: Final = vendor.Vendor(
     keyword="NVIDIA",
     resources=vendor.Resources(
@@ -213,6 +237,10 @@ NVIDIA: Final = vendor.Vendor(
             "gpuCorePolicy": "core_policy",
             "overwriteEnv": "overwrite_env",
             "runtimeClassName": "runtime_class",
+        },
+        plugin={
+            **dict.fromkeys(_FOR_THE_PLUGIN),
+            "migProfileAllowlist": _allowlist_problem,
         },
     ),
     hooks=vendor.Hooks(

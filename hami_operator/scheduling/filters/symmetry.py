@@ -37,10 +37,10 @@ class Owners:
     def add(self, pod: pods.Pod, node_name: str) -> None:
         """Take up a pod on a node; what was known of it before is replaced."""
         self.remove(pod.uid)
-        if not pod.anti_affinity:
+        if not pod.pod_affinity.repelled:
             return
-        self._owners[pod.uid] = (pod.anti_affinity, node_name)
-        for term in pod.anti_affinity:
+        self._owners[pod.uid] = (pod.pod_affinity.repelled, node_name)
+        for term in pod.pod_affinity.repelled:
             counts = self._nodes.setdefault(term, {})
             counts[node_name] = counts.get(node_name, 0) + 1
 

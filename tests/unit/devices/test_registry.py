@@ -146,7 +146,7 @@ def test_the_configuration_changes_only_what_it_names(
         pytest.param({"count": 5}, "count", id="a text that is a number"),
         pytest.param({"use_uuid": [5]}, "use_uuid", id="a list that holds a number"),
         pytest.param({"core_policy": "strict"}, "core_policy", id="an unknown policy"),
-        pytest.param({"gpuCorePolicy": "strict"}, "gpuCorePolicy", id="the name as it was given"),
+        pytest.param({"memoryFactor": "2"}, "memoryFactor", id="the name as it was given"),
         pytest.param({"checks": ["F1", "F14"]}, "checks", id="a check that is no switch"),
     ],
 )
@@ -154,6 +154,30 @@ def test_what_cannot_be_used_names_its_field(values: dict[str, Any], want_field:
     with pytest.raises(errors.SettingsError) as caught:
         overrides.apply(ROW, "Acme", values)
     assert caught.value.field == f"vendors.Acme.{want_field}"
+
+
+@pytest.mark.parametrize(
+    ("values", "want"),
+    [
+        ({"memry": 1}, "unknown field of a device backend; did you mean memory?"),
+        (
+            {"resourceCoutName": "a"},
+            "unknown field of a device backend; did you mean resourceCountName?",
+        ),
+        ({"enable": False}, "unknown field of a device backend; did you mean enabled?"),
+        ({"xyzzy": 1}, "unknown field of a device backend"),
+    ],
+)
+def test_the_closest_field_is_named(values: dict[str, Any], want: str) -> None:
+    (name,) = values
+    with pytest.raises(errors.SettingsError) as caught:
+        overrides.apply(ROW, "Acme", values)
+    assert str(caught.value) == f"vendors.Acme.{name}: {want}"
+
+
+def test_the_closest_row_is_named() -> None:
+    with pytest.raises(errors.SettingsError, match=r"new device backend; did you mean NVIDIA\?"):
+        registry.build(overrides={"NVIDA": {"memory_factor": 2}})
 
 
 NEW = {"count": "new.io/card", "register": "new.io/register", "allocated": "new.io/allocated"}

@@ -328,7 +328,7 @@ def test_terminal(phase: str, want: bool) -> None:
 def test_anti_affinity_belongs_to_the_namespace_of_its_owner() -> None:
     pod = builders.pod("p", "team").repels({"matchLabels": {"a": "b"}}, "zone").read()
     selector = labels.read({"matchLabels": {"a": "b"}})
-    assert pod.anti_affinity == (
+    assert pod.pod_affinity.repelled == (
         podaffinity.Term(selector=selector, topology_key="zone", namespaces=frozenset({"team"})),
     )
 

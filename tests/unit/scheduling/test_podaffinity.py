@@ -16,8 +16,9 @@ TEAM_A = {"matchLabels": {"team": "a"}}
 
 def read(**term: Any) -> podaffinity.Term:
     raw = {podaffinity.REQUIRED: [{"labelSelector": {}, "topologyKey": "zone", **term}]}
-    (found,) = podaffinity.read(raw, "", fields.Fields(), namespace="own")
-    return found
+    found = podaffinity.read({"podAffinity": raw}, fields.Fields(), namespace="own")
+    (only,) = found.required
+    return only
 
 
 @pytest.mark.parametrize(
@@ -76,9 +77,11 @@ def test_selects(
 )
 def test_a_term_that_does_not_parse_is_told(term: dict[str, Any], want: str) -> None:
     found = fields.Fields()
-    assert podaffinity.read({podaffinity.REQUIRED: [term]}, "", found, namespace="own") == ()
+    raw = {"podAntiAffinity": {podaffinity.REQUIRED: [term]}}
+    assert podaffinity.read(raw, found, namespace="own") == podaffinity.NONE
     (finding,) = found.findings
-    assert str(finding) == want.replace("required", podaffinity.REQUIRED)
+    path = f"spec.affinity.podAntiAffinity.{podaffinity.REQUIRED}"
+    assert str(finding) == want.replace("required", path)
 
 
 def test_equal_terms_are_equal_keys() -> None:

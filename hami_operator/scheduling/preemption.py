@@ -1,0 +1,188 @@
+"""Which pods have to go so that a more important one finds room: the choice alone, on one what-if.
+
+As kube-scheduler does it: take all less important pods off a node, put back as many as can stay,
+the most important first, and prefer the node where least is lost. Beyond that, whoever shares one
+card is looked at together, since taking one card's pods may cost less than what the order of
+importance leaves over.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Final, Protocol
+
+from hami_operator.scheduling import disruption, fiterror, rank, rejection
+from hami_operator.scheduling import pod as pods
+
+PLUGIN: Final = "DefaultPreemption"
+NEVER: Final = "preemption: not eligible due to preemptionPolicy=Never."
+WAITING: Final = "preemption: not eligible due to a terminating pod on the nominated node."
+
+_NO_VICTIMS: Final = rejection.Rejection(
+    plugin=PLUGIN, texts=("No preemption victims found for incoming pod",), resolvable=False
+)
+_NOT_HELPFUL: Final = rejection.Rejection(
+    plugin=PLUGIN, texts=("Preemption is not helpful for scheduling",), resolvable=False
+)
+_LOWEST: Final = -(2**31)
+_EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+
+
+class Bench(Protocol):
+    """One node, from which pods can be taken to see what would be."""
+
+    @property
+    def node(self) -> str:
+        """Its name."""
+        ...
+
+    @property
+    def movable(self) -> Sequence[pods.Pod]:
+        """The pods that may be taken, the most important first."""
+        ...
+
+    @property
+    def groups(self) -> Iterable[frozenset[str]]:
+        """UIDs of those that share a card."""
+        ...
+
+    def fits(self, gone: frozenset[str]) -> bool:
+        """Whether the incoming pod would fit if these were gone and all others there."""
+        ...
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Victims:
+    """What one node would cost.
+
+    Attributes:
+        node: its name.
+        pods: who would have to go, the most important first; none where it is enough to wait.
+        violations: how many of them a PodDisruptionBudget protects.
+    """
+
+    node: str
+    pods: tuple[pods.Pod, ...]
+    violations: int
+
+    @property
+    def uids(self) -> frozenset[str]:
+        """Their UIDs."""
+        return frozenset(pod.uid for pod in self.pods)
+
+    @property
+    def cost(self) -> tuple[int, int, int, int, float]:
+        """Less is better: budgets, highest priority, sum of priorities, number, age.
+
+        Priorities are summed from the lowest possible one, so that a pod more always costs more.
+        """
+        priorities = [pod.priority for pod in self.pods]
+        highest = max(priorities, default=_LOWEST - 1)
+        total = sum(priority - _LOWEST for priority in priorities)
+        return self.violations, highest, total, len(self.pods), -self._started_s(highest)
+
+    def _started_s(self, highest: int) -> float:
+        """When the longest-running of the most important ones was started."""
+        started = (one.rank.started for one in self.pods if one.priority == highest)
+        seconds = ((at - _EPOCH).total_seconds() for at in started if at is not None)
+        return min(seconds, default=float("inf"))
+
+
+def choose(
+    benches: Iterable[Bench], budgets: disruption.Budgets, *, enough: int
+) -> tuple[Victims | None, frozenset[str]]:
+    """The node where least is lost; among equals the first.
+
+    Args:
+        benches: the nodes where it may help, in the order in which they are tried.
+        budgets: whom to spare.
+        enough: no more nodes are tried once so many were found.
+
+    Returns:
+        The choice, None where it helps nowhere; and the nodes where it was found not to help.
+    """
+    found: list[Victims] = []
+    helpless: set[str] = set()
+    for bench in benches:
+        victims = spare(bench, budgets)
+        if victims is None:
+            helpless.add(bench.node)
+            continue
+        found.append(victims)
+        if len(found) >= enough or not victims.pods:
+            break
+    return min(found, key=lambda one: one.cost, default=None), frozenset(helpless)
+
+
+def spare(bench: Bench, budgets: disruption.Budgets) -> Victims | None:
+    """The least that has to go from one node; None where not even all would be enough."""
+    everyone = frozenset(pod.uid for pod in bench.movable)
+    if not bench.fits(everyone):
+        return None
+    best = _spared(bench, everyone, budgets)
+    if len(best.pods) < 2:  # a single one is the least important that is enough
+        return best
+    others = [group & everyone for group in bench.groups]
+    cheaper = (_spared(bench, one, budgets) for one in others if one and bench.fits(one))
+    return min((best, *cheaper), key=lambda one: one.cost)
+
+
+def _spared(bench: Bench, taken: frozenset[str], budgets: disruption.Budgets) -> Victims:
+    """Who of those taken cannot be put back; the pod fits without all of them."""
+    order = [pod for pod in bench.movable if pod.uid in taken]
+    breaking, harmless = budgets.split(order)
+    protected, gone = _put_back(bench, breaking, taken)
+    unprotected, _ = _put_back(bench, harmless, gone)
+    victims = sorted((*protected, *unprotected), key=rank.importance)
+    return Victims(node=bench.node, pods=tuple(victims), violations=len(protected))
+
+
+def _put_back(
+    bench: Bench, order: Sequence[pods.Pod], gone: frozenset[str]
+) -> tuple[list[pods.Pod], frozenset[str]]:
+    """Put pods back in their order, each if the incoming pod still fits.
+
+    Returns:
+        Those that cannot be put back, and all that are gone afterwards.
+    """
+    victims: list[pods.Pod] = []
+    at = 0
+    while at < len(order):
+        staying = _longest(bench, order[at:], gone)
+        gone = gone.difference(_uids(order[at : at + staying]))
+        at += staying
+        victims += order[at : at + 1]
+        at += 1
+    return victims, gone
+
+
+def _longest(bench: Bench, order: Sequence[pods.Pod], gone: frozenset[str]) -> int:
+    """How many from the start can be put back together; more never fit where fewer do not."""
+
+    def can_stay(number: int) -> bool:
+        return bench.fits(gone.difference(_uids(order[:number])))
+
+    if can_stay(len(order)):
+        return len(order)
+    low, high = 0, len(order)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if can_stay(middle) else (low, middle)
+    return low
+
+
+def _uids(some: Iterable[pods.Pod]) -> Iterator[str]:
+    return (pod.uid for pod in some)
+
+
+def explain(nodes: Iterable[str], helpless: Collection[str]) -> str:
+    """Why preemption helps nowhere, in kube-scheduler's words.
+
+    Args:
+        nodes: all that are known.
+        helpless: those where it was tried.
+    """
+    answers = {name: _NO_VICTIMS if name in helpless else _NOT_HELPFUL for name in nodes}
+    return f"preemption: {fiterror.message(len(answers), answers)}"
