@@ -17,6 +17,7 @@ from hami_operator.runtime import (
     binder,
     carrier,
     conditions,
+    evictor,
     handshaker,
     intake,
     labeler,
@@ -101,6 +102,7 @@ class Wiring:
         self._pods = self._reflector(ports.PODS, self.intake.pods, ports.LIVE_PODS)
         self._nodes = self._reflector(ports.NODES, self.intake.nodes, ports.EVERYTHING)
         self._quotas = self._reflector(ports.QUOTAS, self.intake.quotas, ports.EVERYTHING)
+        self._budgets = self._reflector(ports.BUDGETS, self.intake.budgets, ports.EVERYTHING)
         self._resync = self._build_resync()
         self.webhook = self._build_webhook()
         self.server = self._build_server()
@@ -113,6 +115,7 @@ class Wiring:
         spawn("leader", self.leadership.run(), group=standing)
         spawn("pods", self._pods.run(), group=standing)
         spawn("quotas", self._quotas.run(), group=standing)
+        spawn("budgets", self._budgets.run(), group=standing)
         if self._by_kopf:
             spawn("nodes", self._resync.run())
         else:
@@ -192,6 +195,12 @@ class Wiring:
         return performer.Performer(
             self.state,
             binder=self._build_binder(),
+            evictor=evictor.Evictor(
+                self._api,
+                time=self._given.time,
+                metrics=self.metrics,
+                generator=self._given.generator,
+            ),
             locker=self._locks,
             recorder=self._events,
             conditions=self._conditions,
@@ -250,6 +259,7 @@ class Wiring:
             leadership=self.leadership,
             sources={
                 world.QUOTAS: self._quotas.relist,
+                world.BUDGETS: self._budgets.relist,
                 world.NODES: look_at_nodes,
                 world.PODS: self._pods.relist,
             },
@@ -301,10 +311,15 @@ class Wiring:
         nodes = self._resync if self._by_kopf else self._nodes
         readiness.require("nodes are not listed yet", lambda: nodes.synced)
         readiness.require("resource quotas are not listed yet", lambda: self._quotas.synced)
+        readiness.require("disruption budgets are not listed yet", lambda: self._budgets.synced)
         if self.webhook is not None:
             endpoint = self.webhook
             readiness.require("the webhook has no certificate yet", lambda: endpoint.ready)
-        watches = {"pods": self._pods, "resourcequotas": self._quotas}
+        watches = {
+            "pods": self._pods,
+            "resourcequotas": self._quotas,
+            "poddisruptionbudgets": self._budgets,
+        }
         gauges.connect(self.metrics, self.state, time=self._given.time, watches=watches)
         routes = [*health.routes(readiness), *self.metrics.routes()]
         return app.Server(self._given.settings.http_bind, routes)

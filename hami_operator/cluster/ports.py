@@ -49,6 +49,9 @@ LEASES: Final = Resource(
     group="coordination.k8s.io", version="v1", plural="leases", namespaced=True
 )
 QUOTAS: Final = Resource(group="", version="v1", plural="resourcequotas", namespaced=True)
+BUDGETS: Final = Resource(
+    group="policy", version="v1", plural="poddisruptionbudgets", namespaced=True
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -100,6 +103,14 @@ class PodWriter(Protocol):
 
     async def patch_pod_status(self, namespace: str, name: str, body: Body) -> Raw:
         """Strategic-merge-patch the status: conditions are merged by their type."""
+        ...
+
+
+class PodDeleter(Protocol):
+    """Ends pods."""
+
+    async def delete_pod(self, namespace: str, name: str, *, uid: str) -> None:
+        """Delete a pod with its own grace; `errors.Conflict` where the UID is another one."""
         ...
 
 

@@ -23,7 +23,7 @@ _REMEMBERED: Final = 4096
 
 _log = structlog.get_logger(__name__)
 
-_Content = tuple[str, str, str]
+_Content = tuple[str, str, str, str]
 
 
 class Conditions:
@@ -49,14 +49,16 @@ class Conditions:
     def put(self, condition: effects.Condition) -> None:
         """Queue a condition; one that waits for the same pod is replaced."""
         uid = condition.pod.uid
-        if uid not in self._wanted and self._written.get(uid) == _content(condition):
+        if uid not in self._wanted and self._is_written(condition):
             return
         self._wanted[uid] = condition
         self._outbox.put(uid)
 
-    def seen(self, uid: str, status: str, reason: str, message: str) -> None:
+    def seen(
+        self, uid: str, status: str, reason: str, message: str, *, nominated: str = ""
+    ) -> None:
         """Take note of the condition that a pod carries, whoever wrote it."""
-        self._remember(uid, (status, reason, message))
+        self._remember(uid, (status, reason, message, nominated))
 
     async def work(self) -> None:
         """Write conditions for ever."""
@@ -74,7 +76,7 @@ class Conditions:
         condition = self._wanted.get(uid)
         if condition is None:
             return
-        if self._written.get(uid) != _content(condition):
+        if not self._is_written(condition):
             await self._try(uid, condition)
         if self._wanted.get(uid) is condition:  # nothing newer has come meanwhile
             del self._wanted[uid]
@@ -88,7 +90,7 @@ class Conditions:
             self._metrics.count("hami_conditions_dropped_total", reason=type(error).__name__)
             _log.warning("condition not written", pod=_name(condition), error=str(error))
             return
-        self._remember(uid, _content(condition))
+        self._remember(uid, self._content(condition))
 
     async def _send(self, condition: effects.Condition) -> None:
         pod = condition.pod
@@ -101,6 +103,16 @@ class Conditions:
             await self._writer.patch_pod_status(pod.namespace, pod.name, body)
 
         await retry.send(request, time=self._time, generator=self._generator, idempotent=True)
+
+    def _is_written(self, condition: effects.Condition) -> bool:
+        return self._written.get(condition.pod.uid) == self._content(condition)
+
+    def _content(self, condition: effects.Condition) -> _Content:
+        """What the pod carries once it is written; a nomination that is not named stays."""
+        nominated = condition.nominated
+        if nominated is None:
+            nominated = self._written.get(condition.pod.uid, ("", "", "", ""))[3]
+        return condition.status, condition.reason, condition.message, nominated
 
     def _remember(self, uid: str, content: _Content) -> None:
         self._written[uid] = content
@@ -122,11 +134,10 @@ def _body(
     }
     if moved:
         fields["lastTransitionTime"] = now.strftime("%Y-%m-%dT%H:%M:%SZ")
-    return {"metadata": {"uid": condition.pod.uid}, "status": {"conditions": [fields]}}
-
-
-def _content(condition: effects.Condition) -> _Content:
-    return condition.status, condition.reason, condition.message
+    status: dict[str, object] = {"conditions": [fields]}
+    if condition.nominated is not None:
+        status["nominatedNodeName"] = condition.nominated or None
+    return {"metadata": {"uid": condition.pod.uid}, "status": status}
 
 
 def _name(condition: effects.Condition) -> str:

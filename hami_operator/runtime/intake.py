@@ -39,6 +39,7 @@ class Intake:
         pods: sink for all pods that have not ended, of all schedulers.
         nodes: sink for Nodes, where a reflector watches them.
         quotas: sink for ResourceQuotas.
+        budgets: sink for PodDisruptionBudgets.
     """
 
     def __init__(
@@ -72,6 +73,11 @@ class Intake:
             lambda raw: self._take("ResourceQuota", raw, self._quota_seen),
             lambda raw: self._take("ResourceQuota", raw, self._quota_gone),
             lambda: self.source_synced(world.QUOTAS),
+        )
+        self.budgets: reflector.Sink = _Sink(
+            lambda raw: self._take("PodDisruptionBudget", raw, self._state.budget_seen),
+            lambda raw: self._take("PodDisruptionBudget", raw, self._budget_gone),
+            lambda: self.source_synced(world.BUDGETS),
         )
 
     def node_event(self, type_: str | None, raw: ports.Raw) -> None:
@@ -146,10 +152,16 @@ class Intake:
         """May hold no more than the metadata."""
         return self._state.quota_gone(*_reference(raw), self._now())
 
+    def _budget_gone(self, raw: ports.Raw) -> world.Effects:
+        """May hold no more than the metadata."""
+        return self._state.budget_gone(*_reference(raw))
+
     def _note_condition(self, pod: pods.Pod) -> None:
         stands = pod.scheduled_condition
         if stands is not None and not pod.node_name:
-            self._conditions.seen(pod.uid, stands.status, stands.reason, stands.message)
+            nominated = pod.rank.nominated_node
+            said = (stands.status, stands.reason, stands.message)
+            self._conditions.seen(pod.uid, *said, nominated=nominated)
 
     def _tell_odd(self, node: nodes.Node) -> None:
         """Name what cannot be read of a Node, once per set of findings."""
@@ -184,7 +196,7 @@ class Intake:
         elif kind == "Pod":
             pod = effects.PodRef(uid=uid, namespace=namespace, name=name)
             self._performer.tell_pod(effects.PodEvent(pod=pod, **told))
-        else:
+        elif kind == "ResourceQuota":
             quota = effects.QuotaEvent(uid=uid, namespace=namespace, name=name, **told)
             self._performer.tell_quota(quota)
 

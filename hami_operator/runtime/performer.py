@@ -16,11 +16,12 @@ from hami_operator.cluster import ports
 from hami_operator.protocol import instant
 from hami_operator.runtime import binder as binders
 from hami_operator.runtime import conditions as condition_writers
+from hami_operator.runtime import evictor as evictors
 from hami_operator.runtime import labeler as labelers
 from hami_operator.runtime import locker as lockers
 from hami_operator.runtime import outcome, supervisor
 from hami_operator.runtime import recorder as recorders
-from hami_operator.scheduling import effects, world
+from hami_operator.scheduling import effects, reports, world
 
 MODE: Final = "standalone"
 
@@ -42,6 +43,7 @@ class Performer:
     Args:
         state: is told how binds end.
         binder: binds one pod.
+        evictor: ends one pod.
         locker: is told of changed locks, and removes dead ones.
         recorder: takes Events.
         conditions: takes conditions.
@@ -55,6 +57,7 @@ class Performer:
         state: world.World,
         *,
         binder: binders.Binder,
+        evictor: evictors.Evictor,
         locker: lockers.Locker,
         recorder: recorders.Recorder,
         conditions: condition_writers.Conditions,
@@ -66,6 +69,7 @@ class Performer:
     ) -> None:
         self._state = state
         self._binder = binder
+        self._evictor = evictor
         self._locker = locker
         self._recorder = recorder
         self._conditions = conditions
@@ -90,6 +94,8 @@ class Performer:
                 self.tell_node(order)
             case effects.QuotaEvent():
                 self.tell_quota(order)
+            case effects.Evict():
+                self._start_evict(order)
             case effects.Condition():
                 self._conditions.put(order)
             case effects.LockChanged():
@@ -168,6 +174,17 @@ class Performer:
             ended = outcome.Outcome(ending=outcome.Ending.STOPPED, message="the process stops")
             self._close(order, ended)
 
+    def _start_evict(self, order: effects.Evict) -> None:
+        if not self._start(f"evict {order.pod}", self._evict(order)):
+            self._state.evict_failed(order.pod.uid, self._now())
+
+    async def _evict(self, order: effects.Evict) -> None:
+        if await self._evictor.evict(order):
+            self.perform(self._state.evict_failed(order.pod.uid, self._now()))
+            self._again()
+        else:
+            self.tell_pod(reports.preempted(order))
+
     def _start(self, name: str, work: Coroutine[Any, Any, object]) -> bool:
         try:
             self._spawn(name, work)
@@ -180,7 +197,7 @@ class Performer:
 
     def _close(self, order: effects.Bind, ended: outcome.Outcome) -> None:
         """Tell the world how a bind ended, with what was read on the way before that."""
-        now = instant.Instant(monotonic_s=self._time.monotonic(), wall=self._time.wall())
+        now = self._now()
         uid = order.pod.uid
         if ended.found is not None:
             self.perform(self._state.pod_seen(ended.found, now))
@@ -194,6 +211,9 @@ class Performer:
             told = self._state.bind_failed(uid, now, message=ended.message, lost=lost)
             self.perform(told)
         self._again()
+
+    def _now(self) -> instant.Instant:
+        return instant.Instant(monotonic_s=self._time.monotonic(), wall=self._time.wall())
 
     def _log_failure(self, order: effects.Bind, ended: outcome.Outcome) -> None:
         loud = ended.ending is outcome.Ending.REFUSED

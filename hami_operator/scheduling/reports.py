@@ -108,6 +108,17 @@ def misunderstood(pod: pods.Pod, message: str) -> effects.PodEvent:
     return _warning(effects.PodRef.of(pod), "PolicyNotUnderstood", message)
 
 
+def preempted(order: effects.Evict) -> effects.PodEvent:
+    """A pod had to go for a more important one."""
+    return effects.PodEvent(
+        pod=order.pod,
+        type=effects.EventType.NORMAL,
+        reason="Preempted",
+        message=f"Preempted by pod {order.preemptor} on node {order.node}",
+        action="Preempting",
+    )
+
+
 def scheduled(pod: pods.Pod, node: str) -> effects.PodEvent:
     """The pod is bound."""
     ref = effects.PodRef.of(pod)

@@ -72,6 +72,11 @@ FAMILIES: Final = (
     _counter("hami_node_lock_release_failures_total", "", "Locks that could not be given back."),
     _counter("hami_binds_total", "result", "Binds by how they ended."),
     _counter(
+        "hami_preemption_victims_total",
+        "result",
+        "Pods that had to make room, by what came of it.",
+    ),
+    _counter(
         "hami_bind_undo_failures_total", "reason", "Failed binds whose writes were not undone."
     ),
     _counter("hami_bind_unclear_reads_total", "reason", "Reads of pods whose bind was unclear."),

@@ -29,6 +29,7 @@ from hami_operator.runtime import (
     binder,
     carrier,
     conditions,
+    evictor,
     intake,
     labeler,
     latch,
@@ -47,6 +48,7 @@ MLU_LOCK = "cambricon.com/dsmlu.lock"
 TO_ALLOCATE = "hami.io/vgpu-devices-to-allocate"
 ALLOCATED = "hami.io/vgpu-devices-allocated"
 SCHEDULER = "hami-scheduler"
+BUDGETS = "poddisruptionbudgets.policy"
 
 
 @dataclasses.dataclass
@@ -122,6 +124,12 @@ class Api:
             return self.store.bind((namespace, name), orjson.dumps(binding))
 
         await self._call("POST", f"pods/{name}/binding", binding, write)
+
+    async def delete_pod(self, namespace: str, name: str, *, uid: str) -> None:
+        def write() -> None:
+            self.store.delete("pods", (namespace, name), uid=uid)
+
+        await self._call("DELETE", f"pods/{name}", {"uid": uid}, write)
 
     async def create_event(self, namespace: str, body: Any) -> ports.Raw:
         def write() -> Any:
@@ -209,7 +217,7 @@ class Bench:
         self.late: set[str] = set()
         self.broken: list[BaseException] = []
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._shown = {"nodes": 0, "pods": 0, "resourcequotas": 0}
+        self._shown = {"nodes": 0, "pods": 0, "resourcequotas": 0, BUDGETS: 0}
         self._build(tuple(int(part) for part in server.split(".")[:2]))
         self.store.subscribe(self._changed)
 
@@ -257,6 +265,7 @@ class Bench:
         self.performer = performer.Performer(
             self.world,
             binder=self.binder,
+            evictor=evictor.Evictor(self.api, **common),
             locker=self.locker,
             recorder=self.recorder,
             conditions=self.conditions,
@@ -435,8 +444,13 @@ class Bench:
                 self._hand_over(resource, event.type, event.record.copy(resource))
 
     def _hand_over(self, resource: str, kind: str, raw: dict[str, Any]) -> None:
-        sinks = {"nodes": self.intake.nodes, "pods": self.intake.pods}
-        sink = sinks.get(resource, self.intake.quotas)
+        sinks = {
+            "nodes": self.intake.nodes,
+            "pods": self.intake.pods,
+            "resourcequotas": self.intake.quotas,
+            BUDGETS: self.intake.budgets,
+        }
+        sink = sinks[resource]
         (sink.delete if kind == "DELETED" else sink.upsert)(raw)
 
     async def _show_all(self) -> None:

@@ -33,7 +33,8 @@ async def test_a_pod_waits_for_its_quota_and_is_bound_when_it_is_raised() -> Non
         (condition,) = on.pod("b")["status"]["conditions"]
         assert condition["message"] == (
             "0/1 nodes are available: 1 the namespace's quota limits.nvidia.com/gpumem has no "
-            "room: 3000 used of 4000 MiB, 2000 asked (ResourceQuotaNotFit)."
+            "room: 3000 used of 4000 MiB, 2000 asked (ResourceQuotaNotFit). "
+            "preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."
         )
         assert on.metrics.counts["hami_fit_rejections_total{reason=ResourceQuotaNotFit}"] == 1
         on.set_quota(gpumem=5000)

@@ -164,6 +164,13 @@ class Client:
             content_type=transport.STRATEGIC_PATCH,
         )
 
+    async def delete_pod(self, namespace: str, name: str, *, uid: str) -> None:
+        """See `ports.PodDeleter`."""
+        options = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": uid}}
+        await self._transport.send(
+            self._writing("delete", ports.PODS, options, namespace=namespace, name=name)
+        )
+
     async def patch_node(self, name: str, body: ports.Body) -> ports.Raw:
         """See `ports.NodeWriter`."""
         return await self._write("patch", ports.NODES, body, name=name)
@@ -236,7 +243,7 @@ class Client:
 
     def _writing(
         self,
-        verb: Literal["create", "patch"],
+        verb: Literal["create", "patch", "delete"],
         resource: ports.Resource,
         body: ports.Body,
         *,

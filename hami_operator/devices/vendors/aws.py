@@ -56,7 +56,7 @@ def _ask(row: vendor.Vendor, asked: request.Asked) -> request.Request | request.
 def _admit(
     row: vendor.Vendor, container: admit.Container, pod: admit.Pod
 ) -> admit.Admitted | admit.Denied:
-    wanted, fewest = admit.read(row, container), row.options["fewest_cores"]
+    wanted, fewest = admit.read(row, container), max(row.options["fewest_cores"], 1)
     if isinstance(wanted, request.Request):
         cores = wanted.detail.get("neuroncore", 0)
         if cores > fewest and cores % fewest:

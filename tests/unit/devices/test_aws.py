@@ -78,7 +78,14 @@ def test_a_container_asks_for_devices_or_for_cores(asked: dict[str, str], want: 
 
 @pytest.mark.parametrize(
     ("cores", "fewest", "let_in"),
-    [("1", 2, True), ("2", 2, True), ("3", 2, False), ("4", 2, True), ("3", 1, True)],
+    [
+        ("1", 2, True),
+        ("2", 2, True),
+        ("3", 2, False),
+        ("4", 2, True),
+        ("3", 1, True),
+        ("3", 0, True),
+    ],
 )
 def test_cores_that_no_node_could_give_are_denied(cores: str, fewest: int, let_in: bool) -> None:
     row = family.changed(WORD, fewest_cores=fewest)

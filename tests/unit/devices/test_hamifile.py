@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hami_operator import errors
-from hami_operator.devices import hamifile, registry
+from hami_operator.devices import hamifile, registry, vendor
 
 SHIPPED = """
 nvidia:
@@ -202,6 +202,26 @@ def test_what_the_file_says(document: Any, word: str, read: Any, want: Any) -> N
     rows, warnings = built(document)
     assert read(rows.by_word[word]) == want
     assert warnings == ()
+
+
+@pytest.mark.parametrize("row", registry.BUILT_IN, ids=lambda row: row.keyword)
+def test_every_name_of_the_file_means_a_field_or_an_option(row: vendor.Vendor) -> None:
+    assert row.file.path
+    for name in row.file.names.values():
+        value = row.options[name] if name in row.options else _SAMPLES.get(name, "a/b")
+        changed = registry.build([row], overrides={row.keyword: {name: value}})
+        assert len(changed) == 1
+    assert not set(row.file.names) & set(row.file.plugin)
+
+
+_SAMPLES = {
+    "memory_factor": 2,
+    "default_memory_mib": 1,
+    "default_cores": 1,
+    "default_count": 1,
+    "core_policy": "force",
+    "overwrite_env": True,
+}
 
 
 def test_what_nobody_knows_is_told_and_ignored() -> None:

@@ -239,15 +239,16 @@ def test_masks_are_joined_whoever_holds_them(values: list[str], want: int) -> No
     assert books.cards("AWSNeuron")["n1-AWSNeuron-0"].usage.cores == want
 
 
-def test_the_core_of_an_init_container_is_free_when_it_has_ended() -> None:
+@pytest.mark.parametrize(("init", "app"), [(1, 2), (2, 1)])
+def test_the_core_of_an_init_container_is_free_when_it_has_ended(init: int, app: int) -> None:
     key = REGISTRY.by_word["AWSNeuron"].pod.allocated
     made = builders.pod("p").init("i").container("c")
-    made = made.annotate({key: neuron(2) + neuron(1), "hami.io/vgpu-node": "n1"})
+    made = made.annotate({key: neuron(init) + neuron(app), "hami.io/vgpu-node": "n1"})
     books = neurons().see(made)
     before = books.cards("AWSNeuron")["n1-AWSNeuron-0"].usage
     books.see(made.init_ended("i").version(2))
     after = books.cards("AWSNeuron")["n1-AWSNeuron-0"].usage
-    assert (before.cores, after.cores) == (3, 1)
+    assert (before.cores, after.cores) == (3, app)
     assert (before.used, after.used) == (1, 1)
 
 
