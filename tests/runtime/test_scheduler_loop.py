@@ -17,7 +17,7 @@ from tests import builders, fakes
 from tests.runtime import bench
 
 BIND = "POST pods/p/binding"
-SOURCES = (world.QUOTAS, world.NODES, world.PODS)
+SOURCES = (world.QUOTAS, world.BUDGETS, world.NODES, world.PODS)
 WHOLE = {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 32768}
 
 

@@ -43,7 +43,8 @@ def test_a_pod_waits_with_the_amounts_and_is_bound_when_the_quota_is_raised() ->
     stage.pod(wants("b", mem=2000))
     assert told(stage) == [
         "0/2 nodes are available: 2 the namespace's quota limits.nvidia.com/gpumem has no room: "
-        "3000 used of 4000 MiB, 2000 asked (ResourceQuotaNotFit)."
+        "3000 used of 4000 MiB, 2000 asked (ResourceQuotaNotFit). preemption: "
+        "0/2 nodes are available: 2 No preemption victims found for incoming pod."
     ]
     stage.wait(2)
     stage.quota(limit(gpumem=4999))

@@ -17,8 +17,9 @@ STEPS = {
     "nodes": lambda stage: stage.world.synced(world.NODES, stage.now),
     "pods": lambda stage: stage.world.synced(world.PODS, stage.now),
     "quotas": lambda stage: stage.world.synced(world.QUOTAS, stage.now),
+    "budgets": lambda stage: stage.world.synced(world.BUDGETS, stage.now),
 }
-ALL = ["nodes", "pods", "quotas"]
+ALL = ["nodes", "pods", "quotas", "budgets"]
 
 
 @pytest.mark.parametrize(
@@ -27,9 +28,10 @@ ALL = ["nodes", "pods", "quotas"]
         pytest.param([], False, id="nothing yet"),
         pytest.param(ALL, False, id="all is seen, but we do not lead"),
         pytest.param(["lead"], False, id="we lead and have seen nothing"),
-        pytest.param(["lead", "nodes", "quotas"], False, id="pods are missing"),
-        pytest.param(["lead", "pods", "pods", "quotas"], False, id="nodes are missing"),
-        pytest.param(["lead", "nodes", "pods"], False, id="quotas are missing"),
+        pytest.param(["lead", "nodes", "quotas", "budgets"], False, id="pods are missing"),
+        pytest.param(["lead", "pods", "pods", "quotas", "budgets"], False, id="nodes are missing"),
+        pytest.param(["lead", "nodes", "pods", "budgets"], False, id="quotas are missing"),
+        pytest.param(["lead", "nodes", "pods", "quotas"], False, id="budgets are missing"),
         pytest.param(["lead", *ALL], True, id="all is seen in this term"),
         pytest.param([*ALL, "lead"], False, id="what was seen before is not enough"),
         pytest.param(["lead", *ALL, "lead"], False, id="a second term looks again"),

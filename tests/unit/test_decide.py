@@ -103,7 +103,7 @@ def test_an_error_of_the_pod_is_a_message() -> None:
     assert decide.decide_line(request(pod)) == {
         "failed": {},
         "message": "0/1 nodes are available: "
-        "container c: nvidia.com/gpu: '1.5' is not a whole number.",
+        "container c: nvidia.com/gpu: '1.5' is not a whole number (InvalidDeviceRequest).",
     }
 
 

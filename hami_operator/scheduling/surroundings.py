@@ -1,0 +1,40 @@
+"""What filters may look at beyond the pod and the one node: other nodes, pods and objects."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Protocol
+
+from hami_operator.scheduling import fields, neighbours, objects
+from hami_operator.scheduling import node as nodes
+
+
+class Holder(Protocol):
+    """Whatever has a node."""
+
+    @property
+    def node(self) -> nodes.Node:
+        """The node."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Surroundings:
+    """The cluster in one cycle.
+
+    Attributes:
+        nodes: every node.
+        pods: the pods on nodes.
+        objects: claims, volumes, namespaces and the like.
+    """
+
+    nodes: Sequence[Holder]
+    pods: neighbours.Around
+    objects: objects.Objects
+
+
+def empty() -> Surroundings:
+    """Nothing but the pod and the node."""
+    return Surroundings(
+        nodes=(), pods=neighbours.Neighbours(lambda _: fields.EMPTY), objects=objects.Objects()
+    )
