@@ -15,6 +15,7 @@ class SettingsError(OperatorError):
     def __init__(self, field: str, problem: str) -> None:
         super().__init__(f"{field}: {problem}")
         self.field = field
+        self.problem = problem
 
 
 class DecodeError(OperatorError):
@@ -120,6 +121,7 @@ class Reason(enum.Enum):
     DECISION_UNREADABLE = "DecisionUnreadable"
     INVALID_REQUEST = "InvalidDeviceRequest"
     INVALID_POD = "InvalidPod"
+    GANG_INCOMPLETE = "GangIncomplete"
     FILTER_NOT_BUILT = "FilterNotBuilt"
     DECISION_TOO_LARGE = "DecisionTooLarge"
     NODE_LOCKED = "NodeLockContention"
@@ -164,6 +166,7 @@ _WORDS = {
     Reason.DECISION_UNREADABLE: "a running pod's decision cannot be read",
     Reason.INVALID_REQUEST: "the pod asks for an amount that no device can have",
     Reason.INVALID_POD: "the pod's specification cannot be read",
+    Reason.GANG_INCOMPLETE: "the pods of the gang do not all find room at once",
     Reason.FILTER_NOT_BUILT: "the pod needs a rule that this scheduler does not know",
     Reason.DECISION_TOO_LARGE: "the decision does not fit into the pod's annotations",
     Reason.NODE_LOCKED: "the node serves another pod's devices",

@@ -7,11 +7,16 @@ file are the field names below, with nested sections written ``compat: {hami_sco
 from __future__ import annotations
 
 import dataclasses
+import difflib
+import functools
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from hami_operator import errors
+
+Reader = Callable[..., Any]
+"""(value, field) → the value as it is kept."""
 
 _UNITS_S: Final = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 _DURATION: Final = re.compile(r"(?:\d+(?:\.\d+)?(?:h|ms|m|s))+", re.ASCII)
@@ -43,6 +48,7 @@ class Settings:
         bind_workers: how many binds may be in flight at once.
         bind_timeout_s: bound of one whole bind, lock waits excluded.
         drain_timeout_s: how long a stopping process waits for binds in flight.
+        gang_timeout_s: a gang of which only a part could be bound gives everything back then.
         resync_interval_s: pause between two comparisons of all nodes with the API server.
         node_source: ``kopf`` or ``reflector``: who watches Nodes and pending pods.
         webhook_bind: ``host:port`` of the admission webhook.
@@ -54,7 +60,10 @@ class Settings:
             limiter.
         admission_excluded_namespaces: pods there are let in as they are.
         admission_unlimited_namespaces: pods there may switch the limiter off, strict or not.
-        vendors: overrides per vendor word, read by the vendor registry.
+        device_config_file: path of HAMi's ``device-config.yaml``.
+        device_config: its content; None where there is none.
+        vendors: overrides per vendor word, read by the vendor registry; they win over
+            ``device_config``.
     """
 
     scheduler_name: str = "hami-scheduler"
@@ -76,6 +85,7 @@ class Settings:
     bind_workers: int = 64
     bind_timeout_s: float = 60.0
     drain_timeout_s: float = 8.0
+    gang_timeout_s: float = 300.0
     resync_interval_s: float = 300.0
     node_source: str = "kopf"
     webhook_bind: str = "0.0.0.0:8443"
@@ -85,7 +95,15 @@ class Settings:
     admission_strict: bool = False
     admission_excluded_namespaces: tuple[str, ...] = ()
     admission_unlimited_namespaces: tuple[str, ...] = ()
+    device_config_file: str = ""
+    device_config: Mapping[str, Any] | None = None
     vendors: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
+
+
+def closest(given: object, known: Iterable[str]) -> str:
+    """The known word that is meant, as the end of a sentence; empty where none is like it."""
+    found = difflib.get_close_matches(str(given), tuple(known), n=1)
+    return f"; did you mean {found[0]}?" if found else ""
 
 
 def duration_s(value: object, *, field: str) -> float:
@@ -113,13 +131,15 @@ def _seconds(value: object) -> float | None:
     return sum(float(amount) * _UNITS_S[unit] for amount, unit in _PART.findall(text))
 
 
-def _choice(*words: str) -> Callable[[object, str], str]:
-    def check(value: object, field: str) -> str:
-        if value not in words:
-            raise errors.SettingsError(field, f"{value!r} is none of {', '.join(words)}")
-        return str(value)
+def _chosen(value: object, field: str, *, words: tuple[str, ...]) -> str:
+    if value not in words:
+        problem = f"{value!r} is none of {', '.join(words)}{closest(value, words)}"
+        raise errors.SettingsError(field, problem)
+    return str(value)
 
-    return check
+
+def _choice(*words: str) -> Reader:
+    return functools.partial(_chosen, words=words)
 
 
 def _duration(value: object, field: str) -> float:
@@ -176,16 +196,24 @@ def _policy(value: object, field: str) -> str:
     return value.strip()
 
 
+def _mapping(value: object, field: str) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise errors.SettingsError(field, "is not a mapping")
+    return value
+
+
 def _vendors(value: object, field: str) -> Mapping[str, Mapping[str, Any]]:
     if not isinstance(value, Mapping):
         raise errors.SettingsError(field, "is not a mapping from vendor word to its overrides")
     for word, row in value.items():
+        if not isinstance(word, str):
+            raise errors.SettingsError(f"{field}.{word}", "is not a text")
         if not isinstance(row, Mapping):
             raise errors.SettingsError(f"{field}.{word}", "is not a mapping")
     return value
 
 
-_READERS: Final[Mapping[str, tuple[str, Callable[[object, str], Any]]]] = {
+_READERS: Final[Mapping[str, tuple[str, Reader]]] = {
     "scheduler_name": ("scheduler_name", _name),
     "handshake_interval": ("handshake_interval_s", _duration),
     "device_timeout": ("device_timeout_s", _duration),
@@ -205,6 +233,7 @@ _READERS: Final[Mapping[str, tuple[str, Callable[[object, str], Any]]]] = {
     "bind_workers": ("bind_workers", _count),
     "bind_timeout": ("bind_timeout_s", _duration),
     "drain_timeout": ("drain_timeout_s", _duration),
+    "gang_timeout": ("gang_timeout_s", _duration),
     "resync_interval": ("resync_interval_s", _duration),
     "node_source": ("node_source", _choice("kopf", "reflector")),
     "webhook_bind": ("webhook_bind", _address),
@@ -214,6 +243,8 @@ _READERS: Final[Mapping[str, tuple[str, Callable[[object, str], Any]]]] = {
     "admission.strict": ("admission_strict", _boolean),
     "admission.excluded_namespaces": ("admission_excluded_namespaces", _names),
     "admission.unlimited_namespaces": ("admission_unlimited_namespaces", _names),
+    "device_config_file": ("device_config_file", _file),
+    "device_config": ("device_config", _mapping),
     "vendors": ("vendors", _vendors),
 }
 
@@ -221,6 +252,33 @@ _SECTIONS: Final = frozenset(key.split(".")[0] for key in _READERS if "." in key
 
 KEYS: Final = tuple(_READERS)
 """Every key of the configuration file, dots for nesting."""
+
+_NAME_SHAPE: Final = {"type": "string", "pattern": f"^{_NAME.pattern}$"}
+_SHAPES: Final[Mapping[Reader, Mapping[str, Any]]] = {
+    _name: _NAME_SHAPE,
+    _names: {"anyOf": [{"type": "string"}, {"type": "array", "items": _NAME_SHAPE}]},
+    _duration: {
+        "anyOf": [
+            {"type": "number", "exclusiveMinimum": 0},
+            {"type": "string", "pattern": rf"^\s*({_DURATION.pattern}|\d+(\.\d+)?)\s*$"},
+        ]
+    },
+    _boolean: {"type": "boolean"},
+    _count: {"type": "integer", "minimum": 1, "maximum": 999_999},
+    _file: {"type": "string"},
+    _address: {"type": "string", "pattern": r":\d{1,5}$"},
+    _policy: {"type": "string", "pattern": r"\S"},
+    _mapping: {"type": "object"},
+    _vendors: {"type": "object", "additionalProperties": {"type": "object"}},
+}
+
+
+def shape(key: str) -> Mapping[str, Any]:
+    """What a value of a key looks like, as JSON Schema; one of `KEYS`."""
+    read = _READERS[key][1]
+    if isinstance(read, functools.partial):
+        return {"enum": list(read.keywords["words"])}
+    return _SHAPES[read]
 
 
 def load(*sources: Mapping[str, object]) -> Settings:
@@ -234,7 +292,7 @@ def load(*sources: Mapping[str, object]) -> Settings:
     for source in sources:
         for key, value in _flatten(source).items():
             if key not in _READERS:
-                raise errors.SettingsError(key, "unknown setting")
+                raise errors.SettingsError(key, f"unknown setting{closest(key, KEYS)}")
             field, read = _READERS[key]
             values[field] = read(value, key)
     settings = Settings(**values)

@@ -112,6 +112,10 @@ class PodBuilder(Object):
         """Higher goes first."""
         return self.put("spec.priority", priority)
 
+    def started(self, time: str) -> Self:
+        """When kubelet took it on; RFC 3339."""
+        return self.put("status.startTime", time)
+
     def created(self, time: str) -> Self:
         """RFC 3339."""
         return self.put("metadata.creationTimestamp", time)

@@ -55,9 +55,9 @@ def run(args: argparse.Namespace) -> int:
 
 def answer_all(source: BinaryIO, sink: BinaryIO) -> int:
     """Read requests, write one line each as soon as it is known; 1 if any was unreadable."""
-    code = 0
+    code, memory = 0, offline.Memory()
     for number, text in _requests(source):
-        answer = _answer(number, text)
+        answer = _answer(number, text, memory)
         code = 1 if "error" in answer else code
         sink.write(orjson.dumps(answer) + b"\n")
         sink.flush()
@@ -117,7 +117,7 @@ def _is_cut(line: bytes) -> bool:
     return False
 
 
-def _answer(number: int, text: bytes) -> dict[str, Any]:
+def _answer(number: int, text: bytes, memory: offline.Memory) -> dict[str, Any]:
     try:
         request = orjson.loads(text)
     except orjson.JSONDecodeError as error:
@@ -125,7 +125,7 @@ def _answer(number: int, text: bytes) -> dict[str, Any]:
     if not isinstance(request, dict):
         return _error(number, "is not a JSON object")
     try:
-        answer = offline.decide(request)
+        answer = offline.decide(request, memory)
     except errors.OperatorError as error:
         return _error(number, str(error))
     except RecursionError:

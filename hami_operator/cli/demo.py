@@ -14,7 +14,7 @@ from typing import Final, TextIO
 from hami_operator import clock, errors, settings
 from hami_operator.cli import devices, logs, report, screen
 from hami_operator.cli import run as operator
-from hami_operator.cluster import kubernetes, pages, ports
+from hami_operator.cluster import pages, ports
 from hami_operator.cluster.kubernetes import admin
 from hami_operator.cluster.memory import server
 from hami_operator.simulator import feed, fleet, machine, scenario, story
@@ -63,9 +63,7 @@ def _log(path: str | None) -> TextIO:
 
 async def operate(chosen: settings.Settings, url: str, stop: asyncio.Event) -> None:
     """The real operator, in this process."""
-    time = clock.SystemClock()
-    client = await kubernetes.Client.connect(server=url, time=time)
-    await operator.serve(chosen, client, time=time, stop_flag=stop)
+    await operator.operate(chosen, server=url, stop_flag=stop)
 
 
 async def play(

@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import dataclasses
 import json
+import os
 from collections.abc import Sequence
 from typing import Final
 
@@ -30,9 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", choices=("table", "json", "yaml"), default="table", help="(%(default)s)"
     )
-    parser.add_argument(
-        "--config", metavar="FILE", help="configuration file of the operator: vendors, time-out"
-    )
+    options.configure_files(parser)
 
 
 def connect(parser: argparse.ArgumentParser) -> None:
@@ -46,7 +45,7 @@ def connect(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the cards."""
-    chosen = settings.load(options.read(args.config) if args.config else {})
+    chosen = options.load(args, os.environ)
     found = asyncio.run(_read(args, chosen, clock.SystemClock()))
     shown = [one for one in found if args.node in (None, one.node)]
     print(_FORMS[args.output](shown))
@@ -78,7 +77,7 @@ async def cluster(
     return holdings.read(
         nodes.items,
         pods.items,
-        registry.build(overrides=chosen.vendors),
+        registry.configured(chosen).registry,
         device_timeout_s=chosen.device_timeout_s,
         now=instant.Instant(monotonic_s=time.monotonic(), wall=time.wall()),
     )

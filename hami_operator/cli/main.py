@@ -16,6 +16,7 @@ COMMANDS: Final = {
     "demo": "show the main job on a simulated fleet; needs no cluster",
     "simulate": "run simulated device plugins against a cluster",
     "devices": "list cards with usage, health and owners",
+    "vendors": "list and show device backends, check a configuration file",
     "webhook-certs": "make the certificate of the admission webhook, and keep it",
     "decide": "decide one pod per line, offline: nodes and pods in, decision out",
 }

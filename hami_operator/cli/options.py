@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import pathlib
 from collections.abc import Mapping
 from typing import Any, Final
 
-import yaml
-
 from hami_operator import errors, settings
+from hami_operator.cli import documents
+from hami_operator.devices import registry
 
 PREFIX: Final = "HAMI_OPERATOR_"
 
@@ -78,10 +77,12 @@ SWITCHES: Final = {
 }
 """Settings that are on or off, with what ``--help`` says of them."""
 
+_KEYS: Final = (*(option.key for option in OPTIONS), *SWITCHES, "device_config_file")
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the flags of all settings; each has an environment variable of the same meaning."""
-    parser.add_argument("--config", metavar="FILE", help="configuration file in YAML")
+    configure_files(parser)
     defaults = settings.Settings()
     for option in OPTIONS:
         default = _default(defaults, option.key)
@@ -99,6 +100,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
         )
 
 
+def configure_files(parser: argparse.ArgumentParser) -> None:
+    """Add the flags that name the configuration files."""
+    parser.add_argument(
+        "--config", metavar="FILE", help=f"configuration file in YAML (env {PREFIX}CONFIG)"
+    )
+    parser.add_argument(
+        "--device-config-file",
+        metavar="FILE",
+        help=f"HAMi's device-config.yaml, read as it is (env {PREFIX}DEVICE_CONFIG_FILE)",
+    )
+
+
 def _default(defaults: settings.Settings, key: str) -> str:
     value = getattr(defaults, key, None)
     return f"{getattr(defaults, key + '_s'):g}s" if value is None else str(value)
@@ -107,16 +120,58 @@ def _default(defaults: settings.Settings, key: str) -> str:
 def load(args: argparse.Namespace, environ: Mapping[str, str]) -> settings.Settings:
     """Settings from the file, then the environment, then the flags; the last one wins.
 
+    What `configure` has not added to the parser cannot be given, by the environment neither.
+
     Raises:
         errors.SettingsError: a value that cannot be used; the message names its source.
     """
     path = args.config or environ.get(f"{PREFIX}CONFIG")
-    keys = [*(option.key for option in OPTIONS), *SWITCHES]
+    file = documents.read(path) if path else documents.Document(name="", content={}, lines={})
+    keys = [key for key in _KEYS if key in args]
     variables = {key: environ[PREFIX + key.upper()] for key in keys if _is_set(environ, key)}
-    if "POD_NAMESPACE" in environ:
+    if "namespace" in args and "POD_NAMESPACE" in environ:
         variables.setdefault("namespace", environ["POD_NAMESPACE"])
     flags = {key: getattr(args, key) for key in keys if getattr(args, key) is not None}
-    return settings.load(read(path) if path else {}, variables, flags)
+    try:
+        given = settings.load(file.content, variables, flags)
+    except errors.SettingsError:
+        _blame(file)
+        raise
+    return with_devices(given, file)
+
+
+def _blame(file: documents.Document) -> None:
+    """Name the line of the file, where the file would be wrong even alone."""
+    try:
+        settings.load(file.content)
+    except errors.SettingsError as error:
+        raise (file.located(error) if file.name else error) from error
+
+
+def with_devices(given: settings.Settings, file: documents.Document) -> settings.Settings:
+    """The settings with the content of HAMi's file, all device backends checked.
+
+    Args:
+        given: the settings.
+        file: where they come from, as far as they come from a file.
+
+    Raises:
+        errors.SettingsError: a row that cannot be used, or a file that cannot be read.
+    """
+    theirs = None
+    if given.device_config_file:
+        if given.device_config is not None:
+            raise errors.SettingsError("device_config_file", "is given beside device_config")
+        theirs = documents.read(given.device_config_file)
+        given = dataclasses.replace(given, device_config=theirs.content)
+    try:
+        registry.configured(given)
+    except errors.SettingsError as error:
+        section, _, place = error.field.partition(".")
+        if section == "device_config" and theirs is not None:
+            raise theirs.located(errors.SettingsError(place, error.problem)) from error
+        raise (file.located(error) if file.name else error) from error
+    return given
 
 
 def _is_set(environ: Mapping[str, str], key: str) -> bool:
@@ -129,12 +184,4 @@ def read(path: str) -> Mapping[str, Any]:
     Raises:
         errors.SettingsError: the file cannot be read, or is no mapping in YAML.
     """
-    try:
-        content = yaml.safe_load(pathlib.Path(path).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise errors.SettingsError(path, f"cannot be read: {error}") from error
-    if content is None:
-        return {}
-    if not isinstance(content, Mapping):
-        raise errors.SettingsError(path, "is not a mapping of settings")
-    return content
+    return documents.read(path).content

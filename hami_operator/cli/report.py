@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from hami_operator.cli import holdings, table
-from hami_operator.simulator import audit, machine, story
+from hami_operator.simulator import audit, machine, stock, story
 
 Raw = Mapping[str, Any]
 
@@ -28,10 +28,7 @@ def _node_row(
     name = node["metadata"]["name"]
     here = [pod for pod in pods if pod["spec"].get("nodeName") == name]
     loads = audit.loads([node], here).values()
-    slots, memory, cores = (
-        (sum(one.taken[place] for one in loads), sum(one.total[place] for one in loads))
-        for place in range(3)
-    )
+    slots, memory, cores = (_sums(loads, place) for place in range(3))
     words = [
         word if one.alive else f"{word} (dead)" for word, one in machines[name].plugins.items()
     ]
@@ -43,6 +40,12 @@ def _node_row(
         f"slots {table.bar(*slots)}",
         f"{len(here)} pods",
     )
+
+
+def _sums(loads: Iterable[audit.Load], place: int) -> tuple[int, int]:
+    """What is taken of one amount, and what there is of it, where it has a bound."""
+    bounded = [one for one in loads if one.total[place] < stock.ANY]
+    return sum(one.taken[place] for one in bounded), sum(one.total[place] for one in bounded)
 
 
 def summary(pods: Iterable[Raw]) -> str:

@@ -19,6 +19,7 @@ from hami_operator.cli import logs, options, wiring
 from hami_operator.cluster import kubernetes
 from hami_operator.handlers import registry as handlers
 from hami_operator.handlers import serving
+from hami_operator.server import metrics
 
 FIRST_TRIES: Final = 10
 """The API server may still be starting when we are; after so many tries we give up."""
@@ -42,35 +43,36 @@ def run(args: argparse.Namespace) -> int:
     """Run until a signal comes; 0 after an ordered stop, 1 where something ended unasked."""
     settings = options.load(args, os.environ)
     logs.configure(settings.log_format, verbose=args.verbose)
-    return asyncio.run(_run(args, settings))
-
-
-async def _run(args: argparse.Namespace, settings: all_settings.Settings) -> int:
-    time = clock.SystemClock()
-    client = await kubernetes.Client.connect(
-        kubeconfig=args.kubeconfig, context=args.context, server=args.server, time=time
+    return asyncio.run(
+        operate(settings, kubeconfig=args.kubeconfig, context=args.context, server=args.server)
     )
-    return await serve(settings, client, time=time)
 
 
-async def serve(
+async def operate(
     settings: all_settings.Settings,
-    client: kubernetes.Client,
     *,
-    time: clock.Clock,
+    kubeconfig: str | None = None,
+    context: str | None = None,
+    server: str | None = None,
     stop_flag: asyncio.Event | None = None,
 ) -> int:
-    """Run one operator to its end; closes ``client``.
+    """Run one operator to its end; 0 where that was asked for.
 
     Args:
         settings: validated.
-        client: connected.
-        time: the clock.
+        kubeconfig: see `kubernetes.Client.connect`.
+        context: likewise.
+        server: likewise.
         stop_flag: ends the operator in order, beside signals.
 
     Raises:
+        errors.SettingsError: it is not said which API server, or how to speak to it.
         errors.ApiError: the API server was not there in time.
     """
+    time, measured = clock.SystemClock(), metrics.Metrics()
+    client = await kubernetes.Client.connect(
+        kubeconfig=kubeconfig, context=context, server=server, recorder=measured, time=time
+    )
     given = wiring.Given(
         settings=settings,
         client=client,
@@ -78,13 +80,16 @@ async def serve(
         identity=f"{os.environ.get('POD_NAME') or socket.gethostname()}_{uuid.uuid4()}",
         time=time,
         generator=random.Random(),  # noqa: S311 - jitter
+        metrics=measured,
     )
-    wired = wiring.Wiring(given)
-    flag = stop_flag or asyncio.Event()
+    return await _serve(wiring.Wiring(given), given, stop_flag or asyncio.Event())
+
+
+async def _serve(wired: wiring.Wiring, given: wiring.Given, flag: asyncio.Event) -> int:
     _log.info(
         "starting",
         version=hami_operator.__version__,
-        scheduler=settings.scheduler_name,
+        scheduler=given.settings.scheduler_name,
         server=".".join(map(str, given.server_version)),
         identity=given.identity,
     )

@@ -6,6 +6,8 @@ import dataclasses
 import random
 from typing import Final
 
+import structlog
+
 from hami_operator import clock, errors
 from hami_operator import settings as all_settings
 from hami_operator.admission import rules as admission
@@ -39,6 +41,8 @@ EVENT_WRITERS: Final = 4
 """Events are written side by side, so that a burst of pods does not pile them up."""
 CONDITION_WRITERS: Final = 2
 
+_log = structlog.get_logger(__name__)
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Given:
@@ -51,6 +55,7 @@ class Given:
         identity: unique among replicas; holder of the Lease, reporter of Events.
         time: the clock of everything.
         generator: jitter.
+        metrics: the same that the client counts its requests in.
     """
 
     settings: all_settings.Settings
@@ -59,6 +64,7 @@ class Given:
     identity: str
     time: clock.Clock
     generator: random.Random
+    metrics: metrics.Metrics
 
 
 class Wiring:
@@ -75,11 +81,14 @@ class Wiring:
 
     def __init__(self, given: Given) -> None:
         self._given = given
-        self.metrics = metrics.Metrics()
+        self.metrics = given.metrics
         self.supervisor = supervisor.Supervisor(given.time)
         self.leadership = _leadership(given, self.metrics)
         self._api = given.client.fenced(self.leadership.fence)
-        self._registry = registries.build(overrides=given.settings.vendors)
+        configured = registries.configured(given.settings)
+        for text in configured.warnings:
+            _log.warning(text)
+        self._registry = configured.registry
         self.state = world.World(self._registry, given.settings)
         self._bell = alarm.Alarm(given.time)
         self._events = self._build_recorder()
@@ -104,6 +113,7 @@ class Wiring:
         self._quotas = self._reflector(ports.QUOTAS, self.intake.quotas, ports.EVERYTHING)
         self._budgets = self._reflector(ports.BUDGETS, self.intake.budgets, ports.EVERYTHING)
         self._resync = self._build_resync()
+        self._scheduler = self._build_scheduler()
         self.webhook = self._build_webhook()
         self.server = self._build_server()
 
@@ -120,7 +130,7 @@ class Wiring:
             spawn("nodes", self._resync.run())
         else:
             spawn("nodes", self._nodes.run(), group=standing)
-        spawn("scheduler", self._build_scheduler().run())
+        spawn("scheduler", self._scheduler.run())
         spawn("handshaker", self._build_handshaker().run())
         spawn("ticker", self._build_ticker().run())
         for number in range(EVENT_WRITERS):

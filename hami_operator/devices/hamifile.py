@@ -10,8 +10,9 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from hami_operator import errors
+from hami_operator import errors, settings
 from hami_operator.devices import vendor
+from hami_operator.protocol import register
 
 Values = Mapping[str, Any]
 
@@ -23,12 +24,22 @@ class Read:
     Attributes:
         rows: the rows to begin with, those of new chips included.
         overrides: keyword to changes of its row, in our names.
-        warnings: keys that nobody knows, as sentences.
+        places: keyword and our name of a change to where the file says it.
+        unknown: places of keys that nobody knows, each with what may have been meant.
     """
 
     rows: tuple[vendor.Vendor, ...]
     overrides: Mapping[str, Values]
-    warnings: tuple[str, ...] = ()
+    places: Mapping[tuple[str, str], str]
+    unknown: Mapping[str, str]
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The unknown keys as sentences."""
+        return tuple(
+            f"device-config: {place} is not known, and ignored{meant}"
+            for place, meant in self.unknown.items()
+        )
 
 
 def read(document: Any, rows: Iterable[vendor.Vendor]) -> Read:
@@ -56,7 +67,8 @@ class _File:
         self._document = document
         self._rows = list(rows)
         self._overrides: dict[str, Values] = {}
-        self._warnings: list[str] = []
+        self._places: dict[tuple[str, str], str] = {}
+        self._unknown_keys: dict[str, str] = {}
 
     def read(self) -> Read:
         by_path: dict[tuple[str, ...], list[vendor.Vendor]] = {}
@@ -69,7 +81,8 @@ class _File:
         return Read(
             rows=tuple(self._rows),
             overrides={word: values for word, values in self._overrides.items() if values},
-            warnings=tuple(self._warnings),
+            places=self._places,
+            unknown=self._unknown_keys,
         )
 
     def _section(self, path: tuple[str, ...], rows: list[vendor.Vendor]) -> None:
@@ -85,12 +98,13 @@ class _File:
             shared = {key: value for key, value in outer.items() if key in known}
             for row in [row for row in self._rows if row.file.path == path]:
                 own = self._overrides.get(row.keyword, {})
-                self._overrides[row.keyword] = {**_named(row, shared), **own}
+                said = self._named(row, shared, path[0], known=own)
+                self._overrides[row.keyword] = {**said, **own}
 
     def _mapped(self, section: Values, name: str, rows: list[vendor.Vendor]) -> None:
         """A section of one vendor, whose rows mostly have names of their own in it."""
         for row in _meant(section, rows):
-            self._overrides[row.keyword] = _named(row, section)
+            self._overrides[row.keyword] = self._named(row, section, name)
             _check(row, section, name)
         known = (key for row in rows for key in (*row.file.names, *row.file.plugin))
         self._unknown(name, section, set(known))
@@ -107,7 +121,7 @@ class _File:
             if not word:
                 raise errors.SettingsError(place, f"has no {file.word_key}")
             row = by_word.get(word) or self._new(word, file, place)
-            self._overrides[row.keyword] = _named(row, entry)
+            self._overrides[row.keyword] = self._named(row, entry, place)
             self._unknown(place, entry, {file.word_key, *file.names, *file.plugin})
 
     def _new(self, word: str, file: vendor.Section, place: str) -> vendor.Vendor:
@@ -121,7 +135,19 @@ class _File:
         for key in found:
             if key not in known:
                 where = f"{place}.{key}" if place else str(key)
-                self._warnings.append(f"device-config: {where} is not known, and ignored")
+                self._unknown_keys[where] = settings.closest(key, known)
+
+    def _named(
+        self, row: vendor.Vendor, section: Values, place: str, known: Values = register.NOTHING
+    ) -> Values:
+        """The values of a row under our names; places of those that are ``known`` stay."""
+        said: dict[str, Any] = {}
+        for theirs, ours in row.file.names.items():
+            if section.get(theirs) is not None:
+                said[ours] = section[theirs]
+                if ours not in known:
+                    self._places[row.keyword, ours] = f"{place}.{theirs}"
+        return said
 
 
 def _mapping(value: Any, name: str) -> Values:
@@ -131,12 +157,6 @@ def _mapping(value: Any, name: str) -> Values:
     if not isinstance(value, Mapping):
         raise errors.SettingsError(name, "is not a mapping")
     return value
-
-
-def _named(row: vendor.Vendor, section: Values) -> Values:
-    """The values of a row under our names."""
-    pairs = ((ours, section.get(theirs)) for theirs, ours in row.file.names.items())
-    return {ours: value for ours, value in pairs if value is not None}
 
 
 def _meant(section: Values, rows: Sequence[vendor.Vendor]) -> Iterator[vendor.Vendor]:

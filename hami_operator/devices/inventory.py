@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+from collections.abc import Iterable
 from typing import Final
 
 from hami_operator import errors
@@ -60,6 +61,12 @@ def read(node: NodeFacts, row: vendor.Vendor) -> Inventory:
     allocatable = _amount(node, found.allocatable)
     because = _because(found.cards, found.findings, allocatable)
     return _inventory(found, because, allocatable, handshake_key=None)
+
+
+def read_all(node: NodeFacts, rows: Iterable[vendor.Vendor]) -> dict[str, Inventory]:
+    """What ``node`` has of all rows by their keywords, in their order; absent ones left out."""
+    every = ((row.keyword, read(node, row)) for row in rows)
+    return {word: found for word, found in every if found.state is not State.ABSENT}
 
 
 def _registered(node: NodeFacts, row: vendor.Vendor) -> Inventory:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from hami_operator import errors
+from hami_operator import errors, settings
 from hami_operator.devices import vendor
 from hami_operator.protocol import decision, keys
 
@@ -49,7 +48,8 @@ def _lock(value: Any, field: str) -> str:
 
 def _policy(value: Any, field: str) -> str:
     if value not in _POLICIES:
-        raise errors.SettingsError(field, f"{value!r} is none of {', '.join(_POLICIES)}")
+        problem = f"{value!r} is none of {', '.join(_POLICIES)}"
+        raise errors.SettingsError(field, problem + settings.closest(value, _POLICIES))
     return str(value)
 
 
@@ -105,6 +105,32 @@ _FIELDS: Final[Mapping[str, tuple[str, Reader]]] = {
 _OPTIONS: Final[Mapping[type, Reader]] = {bool: _boolean, int: _whole, str: _text, dict: _sizes}
 """Readers of a row's own options, by the type of the default."""
 
+_TEXT_SHAPE: Final = {"type": "string"}
+_WHOLE_SHAPE: Final = {"type": "integer", "minimum": 0, "maximum": decision.INT32_MAX}
+_CHECK_SHAPE: Final = {"enum": list(_CHECKS)}
+_SHAPES: Final[Mapping[Reader, Mapping[str, Any]]] = {
+    _text: _TEXT_SHAPE,
+    _texts: {"anyOf": [_TEXT_SHAPE, {"type": "array", "items": _TEXT_SHAPE}]},
+    _whole: _WHOLE_SHAPE,
+    _boolean: {"type": "boolean"},
+    _lock: _TEXT_SHAPE,
+    _policy: {"enum": list(_POLICIES)},
+    _checks: {"anyOf": [_CHECK_SHAPE, {"type": "array", "items": _CHECK_SHAPE}]},
+    _sizes: {
+        "anyOf": [
+            {"type": "object", "additionalProperties": _WHOLE_SHAPE},
+            {
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "required": ["name", "memory"],
+                    "properties": {"name": _TEXT_SHAPE, "memory": _WHOLE_SHAPE},
+                },
+            },
+        ]
+    },
+}
+
 
 def apply(
     row: vendor.Vendor | None, word: str, values: Mapping[str, Any], words: Iterable[str] = ()
@@ -136,24 +162,54 @@ def apply(
             path, reader = _FIELDS[name]
             changes[path] = reader(value, field)
         else:
-            known = [*names, *options, *_FIELDS, "enabled"]
-            problem = f"unknown field of a device backend{_closest(given, known)}"
+            known = fields(row)
+            problem = f"unknown field of a device backend{settings.closest(given, known)}"
             raise errors.SettingsError(field, problem)
     base = row or _new(word, changes, words)
     return _changed(dataclasses.replace(base, options=options), changes)
 
 
-def _closest(given: str, known: Iterable[str]) -> str:
-    """The known word that is meant, where one is misspelt."""
-    found = difflib.get_close_matches(given, tuple(known), n=1)
-    return f"; did you mean {found[0]}?" if found else ""
+def fields(row: vendor.Vendor | None) -> Mapping[str, Mapping[str, Any]]:
+    """What may be said of a row, and what it looks like, as JSON Schema.
+
+    Args:
+        row: the row; None for one with a new keyword.
+
+    Returns:
+        Our names, then the row's own options, then the names of HAMi's file.
+    """
+    known = {name: _SHAPES[reader] for name, (_, reader) in _FIELDS.items()}
+    known["enabled"] = _SHAPES[_boolean]
+    for name, value in (row.options if row else {}).items():
+        known[name] = _SHAPES[_OPTIONS[type(value)]]
+    names = row.file.names if row else vendor.PLAIN
+    return known | {theirs: known[ours] for theirs, ours in names.items()}
+
+
+def plain(row: vendor.Vendor) -> dict[str, Any]:
+    """All that a configuration may say of a row, as the row says it; what is empty left out."""
+    said: dict[str, Any] = {}
+    for name, (path, _) in _FIELDS.items():
+        part, _, field = path.rpartition(".")
+        said[name] = _plain(getattr(getattr(row, part) if part else row, field))
+    said["lock"] = next((word for word, key in _LOCKS.items() if key == row.lock), row.lock)
+    said |= {name: _plain(value) for name, value in row.options.items()}
+    return {name: value for name, value in said.items() if value not in ("", [])}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, frozenset):
+        return [name for name, check in _CHECKS.items() if check in value]
+    if isinstance(value, tuple):
+        return list(value)
+    return dict(value) if isinstance(value, Mapping) else value
 
 
 def _new(word: str, changes: Mapping[str, Any], words: Iterable[str]) -> vendor.Vendor:
     for path in ("resources.count", "node.register", "pod.allocated"):
         if not changes.get(path):
             field = f"vendors.{word}.{path.rpartition('.')[2]}"
-            problem = f"is needed by a new device backend{_closest(word, words)}"
+            problem = f"is needed by a new device backend{settings.closest(word, words)}"
             raise errors.SettingsError(field, problem)
     if not word or decision.FORBIDDEN.search(word):
         raise errors.SettingsError(f"vendors.{word}", "cannot be written into a decision")

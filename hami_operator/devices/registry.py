@@ -6,9 +6,9 @@ import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from hami_operator import errors
+from hami_operator import errors, settings
+from hami_operator.devices import hamifile, vendor
 from hami_operator.devices import overrides as row_overrides
-from hami_operator.devices import vendor
 from hami_operator.devices.vendors import (
     amd,
     ascend,
@@ -55,6 +55,8 @@ class Registry:
         counted_by_kubelet: those of them that kubelet counts on nodes that offer them.
         owned_pod_keys: every pod annotation that a decision of ours may set, and therefore
             removes where an earlier attempt has left it.
+        recorded: the pod annotation that usage of a row is read from, with the row.
+        words_by_resource: resource to the keywords of the rows that are asked with it.
     """
 
     rows: tuple[vendor.Vendor, ...]
@@ -62,12 +64,22 @@ class Registry:
     resource_names: frozenset[str]
     counted_by_kubelet: frozenset[str]
     owned_pod_keys: frozenset[str]
+    recorded: tuple[tuple[str, vendor.Vendor], ...]
+    words_by_resource: Mapping[str, tuple[str, ...]]
 
     def __iter__(self) -> Iterator[vendor.Vendor]:
         return iter(self.rows)
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    def asked(self, *resources: Mapping[str, Any]) -> set[str]:
+        """Keywords of the rows of which these maps of resources name any."""
+        found: set[str] = set()
+        for each in resources:
+            for name in each.keys() & self.resource_names:
+                found.update(self.words_by_resource[name])
+        return found
 
     def lock_keys(self, words: Iterable[str]) -> tuple[str, ...]:
         """Locks that a pod with these types needs: the shared one first, then own ones by key."""
@@ -78,6 +90,43 @@ class Registry:
 def default() -> Registry:
     """The built-in rows, unchanged."""
     return build()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Configured:
+    """The registry that settings ask for, and what in them nobody knows, as sentences."""
+
+    registry: Registry
+    warnings: tuple[str, ...] = ()
+
+
+def configured(given: settings.Settings) -> Configured:
+    """Build the registry with HAMi's file and with our own overrides, which win.
+
+    Raises:
+        errors.SettingsError: one of them cannot be used; the field is that of the settings, in
+            the file's own names.
+    """
+    if given.device_config is None:
+        return Configured(registry=build(overrides=given.vendors))
+    try:
+        read = hamifile.read(given.device_config, BUILT_IN)
+    except errors.SettingsError as error:
+        place = error.field.removeprefix("device-config").strip(".")
+        raise errors.SettingsError(f"device_config.{place}".rstrip("."), error.problem) from error
+    overrides = {**read.overrides, **given.vendors}
+    for word in read.overrides.keys() & given.vendors.keys():
+        overrides[word] = {**read.overrides[word], **given.vendors[word]}
+    try:
+        registry = build(read.rows, overrides=overrides)
+    except errors.SettingsError as error:
+        _, _, place = error.field.partition(".")
+        word, _, name = place.rpartition(".")
+        theirs = read.places.get((word, name))
+        if theirs is None or name in given.vendors.get(word, {}):
+            raise
+        raise errors.SettingsError(f"device_config.{theirs}", error.problem) from error
+    return Configured(registry=registry, warnings=read.warnings)
 
 
 def build(
@@ -102,7 +151,8 @@ def build(
         if changed is not None:
             known[word] = changed
     ordered = tuple(known[word] for word in sorted(known))
-    _refuse_duplicates(ordered)
+    # Where a row of the configuration takes a name of another, it is the one to be blamed.
+    _refuse_duplicates(sorted(ordered, key=lambda row: row.keyword in (overrides or {})))
     return Registry(
         rows=ordered,
         by_word={row.keyword: row for row in ordered},
@@ -110,14 +160,24 @@ def build(
         counted_by_kubelet=frozenset(name for row in ordered for name in row.kubelet_resources),
         owned_pod_keys=frozenset(key for row in ordered for key in row.pod.names)
         | frozenset(keys.DECISION),
+        recorded=tuple((row.pod.recorded, row) for row in ordered),
+        words_by_resource=_words_by_resource(ordered),
     )
 
 
+def _words_by_resource(rows: Iterable[vendor.Vendor]) -> Mapping[str, tuple[str, ...]]:
+    found: dict[str, tuple[str, ...]] = {}
+    for row in rows:
+        for name in row.resources.names:
+            found[name] = (*found.get(name, ()), row.keyword)
+    return found
+
+
 _UNIQUE: Final[Mapping[str, Callable[[vendor.Vendor], str]]] = {
-    "resources.count": lambda row: row.resources.count,
-    "node.register": lambda row: row.node.register,
-    "pod.allocated": lambda row: row.pod.allocated,
-    "pod.to_allocate": lambda row: row.pod.to_allocate,
+    "count": lambda row: row.resources.count,
+    "register": lambda row: row.node.register,
+    "allocated": lambda row: row.pod.allocated,
+    "to_allocate": lambda row: row.pod.to_allocate,
 }
 
 

@@ -71,15 +71,15 @@ class Asked:
         if found is None:
             return 0
         try:
-            read = quantity.parse(found)
+            whole, part = divmod(quantity.nanos(found), quantity.BILLION)
         except errors.DecodeError:
             return Invalid(resource=name, value=str(found), why="is not a quantity")
-        if read.denominator != 1:
+        if part:
             return Invalid(resource=name, value=str(found), why="is not a whole number")
-        if not 0 <= read * unit <= most:
+        if not 0 <= whole * unit <= most:
             why = f"is not between 0 and {most // unit}"
             return Invalid(resource=name, value=str(found), why=why)
-        return int(read) * unit
+        return whole * unit
 
 
 def read(

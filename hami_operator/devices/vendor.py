@@ -100,12 +100,14 @@ class NodeKeys:
         handshake: where the plugin is asked for a sign of life; empty where it never answers.
         legacy_handshake: used instead on nodes that carry it.
         listed: where devices are listed in a form of the vendor's own.
+        extra: whatever else its plugin writes there and the row's hooks read.
     """
 
     register: str = ""
     handshake: str = ""
     legacy_handshake: str = ""
     listed: str = ""
+    extra: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -308,6 +310,8 @@ class Vendor:
         overwrite_env: admission hides all devices from containers that take none.
         runtime_class: runtime class for pods that take the row; empty for none.
         score_weight: factor of the row's node score.
+        example: what a container may ask for, by names of `Resources`, where a device, 8 GiB and
+            30 cores are no good example; 0 leaves a resource out.
         options: settings of this row alone, by our names, each with its default; a
             configuration may change a value, not its type.
         file: where HAMi's configuration file speaks of the row.
@@ -334,6 +338,7 @@ class Vendor:
     overwrite_env: bool = False
     runtime_class: str = ""
     score_weight: int = 1
+    example: Mapping[str, int] = dataclasses.field(default_factory=lambda: register.NOTHING)
     options: Mapping[str, Any] = dataclasses.field(default_factory=lambda: register.NOTHING)
     file: Section = Section()
     hooks: Hooks = Hooks()

@@ -38,6 +38,8 @@ def identity(value: object) -> str | None:
 
 
 def _digits(text: str) -> int | None:
+    if len(text) < 10 and text.isascii() and text.isdigit():  # most are; a match costs more
+        return int(text)
     found = _DIGITS.fullmatch(text)
     return _number(int(found[1])) if found else None
 

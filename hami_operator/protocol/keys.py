@@ -20,6 +20,13 @@ GPU_POLICY: Final = "hami.io/gpu-scheduler-policy"
 SCORING_WEIGHTS: Final = "hami.io/device-scoring-weights"
 """Pod annotation of the user: weights of slots, cores and memory in card scores."""
 
+GANG_NAME: Final = "hami.io/gang-name"
+"""Pod annotation of the user: the gang that the pod belongs to."""
+GANG_MIN_MEMBER: Final = "hami.io/gang-min-member"
+"""Pod annotation of the user: so many pods of the gang run together, or none."""
+POD_GROUP: Final = "scheduling.x-k8s.io/pod-group"
+"""Pod label of the user: the PodGroup that the pod belongs to."""
+
 NODE_LOCK: Final = "hami.io/mutex.lock"
 """Node annotation: the lock that all backends share, see `nodelock`."""
 DEVICE_CORDON: Final = "hami.io/device-cordon"

@@ -23,6 +23,9 @@ from hami_operator.protocol import bindphase, instant, keys
 EARLIER: Final = datetime.timedelta(seconds=60)
 """A lock so much older than a pod of that name was taken for an earlier pod of that name."""
 
+SERVED: Final = 9
+"""Number of the row for a holder that needs its lock no more."""
+
 _TIME: Final = re.compile(
     r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d{1,6})?\d*(Z|[+-]\d\d:\d\d)", re.ASCII
 )
@@ -307,7 +310,7 @@ SHARED: Final = (
         expired=Verdict.REPLACE,
     ),
     Row(number=8, matches=_holder_is_later, fresh=Verdict.REPLACE, expired=Verdict.REPLACE),
-    Row(number=9, matches=_holder_done, fresh=Verdict.REPLACE, expired=Verdict.REPLACE),
+    Row(number=SERVED, matches=_holder_done, fresh=Verdict.REPLACE, expired=Verdict.REPLACE),
     # The plugin may still serve this pod, however old the lock is.
     Row(number=11, matches=_holder_bound, fresh=Verdict.WAIT, expired=Verdict.WAIT),
     Row(

@@ -164,23 +164,18 @@ def _card(entry: Mapping[str, Any], readers: Mapping[str, Callable[[Any], Any]])
         if values[field] is None:
             return field
     return Card(
-        **{_ATTRIBUTES[field]: value for field, value in values.items() if field in _ATTRIBUTES},
+        id=values["id"],
+        index=values["index"],
+        count=values["count"],
+        memory_mib=values["devmem"],
+        cores=values["devcore"],
+        model=values["type"],
+        numa=values["numa"],
+        mode=values["mode"],
+        healthy=values["health"],
         mig_profiles=tuple(map(_profile, values.get("migProfiles", ()))),
         custom=MappingProxyType(values["custominfo"]) if values.get("custominfo") else NOTHING,
     )
-
-
-_ATTRIBUTES: Final = {
-    "id": "id",
-    "count": "count",
-    "devmem": "memory_mib",
-    "devcore": "cores",
-    "type": "model",
-    "numa": "numa",
-    "health": "healthy",
-    "index": "index",
-    "mode": "mode",
-}
 
 
 def _profile(raw: Mapping[str, Any]) -> Profile:

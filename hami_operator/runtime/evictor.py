@@ -1,4 +1,4 @@
-"""Ends pods that a more important one needs gone: first the reason, onto the pod, then the end.
+"""Ends pods so that others find room: first the reason, onto the pod, then the end.
 
 Deleted, not evicted: PodDisruptionBudgets were weighed when the victims were chosen, and must not
 keep half of them.
@@ -93,8 +93,8 @@ def condition(order: effects.Evict, now: datetime.datetime) -> Mapping[str, obje
     fields = {
         "type": rank.YIELDS,
         "status": "True",
-        "reason": rank.PREEMPTED,
-        "message": f"{order.scheduler}: preempting to accommodate a higher priority pod",
+        "reason": order.reason,
+        "message": order.message,
         "lastProbeTime": None,
         "lastTransitionTime": now.strftime("%Y-%m-%dT%H:%M:%SZ"),
     }

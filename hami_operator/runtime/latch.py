@@ -19,6 +19,8 @@ from hami_operator.scheduling import effects, locks
 from hami_operator.scheduling import pod as pods
 
 ATTEMPTS: Final = 5
+UNLOCK_S: Final = 1.0
+"""So soon after it has served a pod its plugin removes the lock, if it ever does."""
 OWN_LOCK_TIMEOUT_S: Final = 120.0
 """Age at which a vendor's own lock, which names nobody, counts as expired."""
 
@@ -74,6 +76,25 @@ class Latch:
         if judgement.overdue:
             self._tell_overdue(node, key, facts.value or "")
         return judgement
+
+    def is_leaving(self, node: str, key: str, judgement: nodelock.Judgement) -> bool:
+        """Whether the plugin is about to remove a lock that its holder needs no more.
+
+        It says on the pod that all is served and removes the lock right after. A write of ours
+        in between would meet its write, and cost a conflict, a read and another write.
+        """
+        if judgement.verdict is not nodelock.Verdict.REPLACE or judgement.row != nodelock.SERVED:
+            return False
+        holder = self.holder(node, key)
+        if not isinstance(holder, nodelock.Holder) or holder.node_name != node:
+            return False
+        now = self.now()
+        seen = self.book.look(node, key, now)
+        facts = self._watched.lock_facts(node)
+        since_s = facts.leaving_since_s
+        if since_s is None or _text(facts) != seen.value:
+            since_s = seen.first_seen.monotonic_s  # no watch has shown this lock yet
+        return now.monotonic_s < since_s + UNLOCK_S
 
     def contention(self, node: str, key: str) -> str:
         """Why somebody has to wait for a lock, naming its holder."""
@@ -162,12 +183,18 @@ class Latch:
         return instant.Instant(monotonic_s=self._time.monotonic(), wall=self._time.wall())
 
     async def _look_again(self, node: str, attempt: int, problem: errors.ApiError | None) -> None:
-        """Before any attempt but the first: a pause, and a read if the cache is out of date."""
+        """Before any attempt but the first: a pause, and a read if the cache is out of date.
+
+        Whoever's write met ours has written by then, so after the first conflict there is no
+        reason to wait.
+        """
         if attempt == 0:
             if not self._watched.lock_facts(node).known:
                 raise errors.NotFound(f"failed to get node {node}: not found", status=404)
             return
-        await self._time.sleep(retry.pause_s(attempt - 1, problem, generator=self._generator))
+        if attempt > 1 or not isinstance(problem, errors.Conflict):
+            pause_s = retry.pause_s(attempt - 1, problem, generator=self._generator)
+            await self._time.sleep(pause_s)
         if not isinstance(problem, errors.Retryable):
             self.book.answered(node, await self._api.get_node(node), self.now())
 

@@ -215,8 +215,11 @@ class Locker:
         if ahead:
             return nodelock.contention(node, f",{ahead}", self._timeout_s)
         for key in wanted.need.keys:
-            if self._latch.judge(claim, node, key).verdict is nodelock.Verdict.WAIT:
+            judgement = self._latch.judge(claim, node, key)
+            if judgement.verdict is nodelock.Verdict.WAIT:
                 self._let_holder_first(node, key)
+                return self._latch.contention(node, key)
+            if self._latch.is_leaving(node, key, judgement):
                 return self._latch.contention(node, key)
         return ""
 

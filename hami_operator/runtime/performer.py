@@ -21,7 +21,7 @@ from hami_operator.runtime import labeler as labelers
 from hami_operator.runtime import locker as lockers
 from hami_operator.runtime import outcome, supervisor
 from hami_operator.runtime import recorder as recorders
-from hami_operator.scheduling import effects, reports, world
+from hami_operator.scheduling import effects, world
 
 MODE: Final = "standalone"
 
@@ -183,7 +183,7 @@ class Performer:
             self.perform(self._state.evict_failed(order.pod.uid, self._now()))
             self._again()
         else:
-            self.tell_pod(reports.preempted(order))
+            self.tell_pod(order.tell)
 
     def _start(self, name: str, work: Coroutine[Any, Any, object]) -> bool:
         try:

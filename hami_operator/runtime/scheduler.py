@@ -29,6 +29,10 @@ class Scheduler:
         leadership: says when we lead.
         sources: per source of the world what shows it everything afresh, and then returns.
         bell: rung whenever a pod may be tried.
+
+    Raises:
+        ValueError: a source has nothing to show it, so no pod would ever be decided; or what
+            is shown is none.
     """
 
     def __init__(
@@ -42,6 +46,9 @@ class Scheduler:
         time: clock.Clock,
         metrics: ports.Recorder,
     ) -> None:
+        if sources.keys() != world.SOURCES:
+            odd = ", ".join(sorted(sources.keys() ^ world.SOURCES))
+            raise ValueError(f"sources of the world and what shows them differ: {odd}")
         self._state = state
         self._performer = performer
         self._leadership = leadership
@@ -68,7 +75,8 @@ class Scheduler:
         for source, show in self._sources.items():
             await show()
             self._performer.perform(self._state.synced(source, self._now()))
-        _log.info("deciding", term=self._leadership.term)
+        if self._state.active:
+            _log.info("deciding", term=self._leadership.term)
 
     async def _decide(self) -> None:
         while True:

@@ -6,29 +6,32 @@ is ordered here is answered once: done, or failed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from typing import Final
 
 from hami_operator import errors
 from hami_operator.protocol import instant
 from hami_operator.scheduling import (
+    assembly,
     cycle,
     effects,
     ledger,
+    neighbours,
     nodes,
+    objects,
     outcomes,
     preemptor,
     quota,
     reports,
     sightings,
     snapshot,
+    surroundings,
     wakes,
     whatif,
 )
 from hami_operator.scheduling import demand as demands
 from hami_operator.scheduling import pod as pods
 from hami_operator.scheduling import rules as all_rules
-from hami_operator.scheduling.filters import symmetry
 
 ECHO_S: Final = 60.0
 """A condition that does not show on its pod after so long was lost and is ordered again."""
@@ -50,8 +53,10 @@ class Attempts:
 
     Attributes:
         preemptor: makes room for pods that find none.
+        assembly: decides pods that run together or not at all.
         snapshot: what a cycle sees.
-        repellers: pods on nodes that do not want others near.
+        neighbours: pods on nodes, as other pods see them.
+        objects: claims, volumes and what else placement depends on.
     """
 
     def __init__(
@@ -76,8 +81,12 @@ class Attempts:
         self._conditions: dict[str, tuple[effects.Condition, float]] = {}
         self._demands: dict[str, tuple[pods.Pod, demands.Demand]] = {}
         self.preemptor = preemptor.Preemptor(rules.registry, nodes, books, seen)
+        self.assembly = assembly.Assembly(
+            self, books, waking.queue, timeout_s=rules.settings.gang_timeout_s
+        )
         self.snapshot = snapshot.Snapshot(nodes, books)
-        self.repellers = symmetry.Owners()
+        self.neighbours = neighbours.Neighbours(self._node_labels)
+        self.objects = objects.Objects()
 
     def run(self, now: instant.Instant) -> Effects:
         """Try the next pod; nothing where none is due."""
@@ -108,7 +117,7 @@ class Attempts:
             landed = not lost and _is_as_decided(entry, bind)
             return self.done(uid) if landed else self._drop(uid)
         del self._binding[uid]
-        self.repellers.remove(uid)
+        self.neighbours.remove(uid)
         self._waking.by_pod(bind.pod, None, self._books.forget(uid), now)
         pod = self._requeue(uid, now) if not lost else None
         if pod is None:
@@ -123,9 +132,10 @@ class Attempts:
         """Drop what is reserved and not bound, and let its pods be decided afresh."""
         self._binding.clear()
         self.preemptor.restart()
+        self.assembly.restart()
         for transition in self._books.drop_reservations():
             if transition.before is not None:
-                self.repellers.remove(transition.before.uid)
+                self.neighbours.remove(transition.before.uid)
                 self._requeue(transition.before.uid, now)
 
     def forget(self, uid: str) -> None:
@@ -139,92 +149,58 @@ class Attempts:
             self.preemptor.promises.drop(promise.pod.uid)
             self._queue.rouse(promise.pod.uid, now)
 
-    def under_way(self) -> tuple[pods.Pod, ...]:
-        """Pods whose bind is ordered and not answered yet."""
-        return tuple(bind.pod for bind in self._binding.values())
+    def under_way(self) -> Set[str]:
+        """UIDs of the pods whose bind is ordered and not answered yet."""
+        return self._binding.keys()
 
-    def _try(self, pod: pods.Pod, now: instant.Instant) -> Effects:
-        views = self.preemptor.promises.over(self.snapshot.views(), pod)
+    def decide(self, pod: pods.Pod, now: instant.Instant) -> cycle.Placed | cycle.Unplaced:
+        """Find a node for a pod, as things stand."""
+        views = self._views(pod)
         promised = self.preemptor.promises.get(pod.uid)
-        outcome: cycle.Placed | cycle.Unplaced | None = None
         if promised is not None:  # what it was promised is tried first, and alone
             alone = tuple(view for view in views if view.name == promised.node)
-            outcome = self._decide(pod, alone, now)
-        if not isinstance(outcome, cycle.Placed):
-            outcome = self._decide(pod, views, now)
-        told = tuple(reports.misunderstood(pod, text) for text in outcome.warnings)
-        if isinstance(outcome, cycle.Placed):
-            return (*told, *self._place(pod, outcome, now))
-        return (*told, *self._park(pod, outcome, views, now))
+            outcome = self._cycle(pod, alone, now)
+            if isinstance(outcome, cycle.Placed):
+                return outcome
+        return self._cycle(pod, views, now)
 
-    def _decide(
-        self, pod: pods.Pod, views: tuple[snapshot.NodeView, ...], now: instant.Instant
-    ) -> cycle.Placed | cycle.Unplaced:
-        return cycle.run(
-            pod,
-            self._demand(pod),
-            views,
-            rules=self._rules,
-            now=now,
-            accounts=self._accounts(pod.namespace, self._books),
-            repelled=self.repellers.places(pod, self._node_labels),
-            memo=self._memo,
-        )
-
-    def _judge(self, pod: pods.Pod) -> whatif.Judge:
-        """Who judges ``pod`` where others are gone: all that their absence changes is new."""
-        repelled = self.repellers.places(pod, self._node_labels)
-        limited = self._accounts(pod.namespace, self._books) is not None
-
-        def made(gone: frozenset[str], books: ledger.Ledger) -> outcomes.Judge:
-            return cycle.judge(
-                pod,
-                self._demand(pod),
-                rules=self._rules,
-                accounts=self._accounts(pod.namespace, books) if limited else None,
-                repelled=self._repelled(pod, gone) if repelled else repelled,
-            )
-
-        if repelled or limited:
-            return made
-        same = made(frozenset(), self._books)
-        return lambda gone, books: same
-
-    def _repelled(self, pod: pods.Pod, gone: frozenset[str]) -> frozenset[symmetry.Place]:
-        """Where the pod is not wanted by those that are left."""
-        owners = [(self._seen.get(uid), self._books.get(uid)) for uid in gone]
-        for uid in gone:
-            self.repellers.remove(uid)
-        try:
-            return self.repellers.places(pod, self._node_labels)
-        finally:
-            for owner, entry in owners:
-                if owner is not None and entry is not None:
-                    self.repellers.add(owner, entry.node)
-
-    def _place(self, pod: pods.Pod, placed: cycle.Placed, now: instant.Instant) -> Effects:
+    def suppose(self, pod: pods.Pod, placed: cycle.Placed) -> None:
+        """Reserve what was found, to be undone or placed within this step."""
         self._books.assume(pod, placed.node, placed.slots)
-        self.repellers.add(pod, placed.node)
+        self.neighbours.add(pod, placed.node)
+
+    def undo(self, uid: str) -> None:
+        """Take back `suppose`."""
+        self._books.forget(uid)
+        self.neighbours.remove(uid)
+
+    def place(self, pod: pods.Pod, placed: cycle.Placed, now: instant.Instant) -> Effects:
+        """Reserve what was found, and order the bind."""
+        self.suppose(pod, placed)
         self._queue.assumed(pod.uid, now)
         self._conditions.pop(pod.uid, None)
+        if pod.gang.name:  # where its bind fails, nobody else takes what the others wait for
+            self.preemptor.promises.put(pod, placed.node, placed.slots)
         bind = effects.Bind(pod=pod, node=placed.node, decision=placed.decision)
         self._binding[pod.uid] = bind
         ref = effects.PodRef.of(pod)
-        return (effects.Attempt(pod=ref, result=effects.Result.SCHEDULED), bind)
+        attempt = effects.Attempt(pod=ref, result=effects.Result.SCHEDULED)
+        return (*_misunderstood(pod, placed), attempt, bind)
 
-    def _park(
+    def park(
         self,
         pod: pods.Pod,
         unplaced: cycle.Unplaced,
-        views: tuple[snapshot.NodeView, ...],
         now: instant.Instant,
+        verdict: preemptor.Verdict = preemptor.NONE,
     ) -> Effects:
+        """Let a pod wait, and say why."""
         words = frozenset(self._demand(pod).words)
-        verdict = self._preempt(pod, unplaced, views, words)
         self._queue.park(pod.uid, unplaced.plugins, now, words=words)
         message = " ".join(part for part in (unplaced.message, verdict.text) if part)
         nominated = verdict.nominated
         told: list[effects.Effect] = [
+            *_misunderstood(pod, unplaced),
             *self._condition(pod, "Unschedulable", message, now, nominated=nominated),
             reports.unplaced(pod, message),
             *verdict.victims,
@@ -239,18 +215,64 @@ class Attempts:
         )
         return (*told, attempt)
 
-    def _preempt(
-        self,
-        pod: pods.Pod,
-        unplaced: cycle.Unplaced,
-        views: tuple[snapshot.NodeView, ...],
-        words: frozenset[str],
-    ) -> preemptor.Verdict:
+    def _try(self, pod: pods.Pod, now: instant.Instant) -> Effects:
+        if self.assembly.lacks(pod) > 1:
+            return self.assembly.run(pod, len(self.snapshot), now)
+        outcome = self.decide(pod, now)
+        if isinstance(outcome, cycle.Unplaced):
+            return self.park(pod, outcome, now, self._preempt(pod, outcome))
+        alone = (reports.unsized(pod),) if self.assembly.is_unsized(pod) else ()
+        return (*alone, *self.place(pod, outcome, now))
+
+    def _views(self, pod: pods.Pod) -> tuple[snapshot.NodeView, ...]:
+        return self.preemptor.promises.over(self.snapshot.views(), pod)
+
+    def _cycle(
+        self, pod: pods.Pod, views: tuple[snapshot.NodeView, ...], now: instant.Instant
+    ) -> cycle.Placed | cycle.Unplaced:
+        return cycle.run(
+            pod,
+            self._demand(pod),
+            views,
+            rules=self._rules,
+            now=now,
+            accounts=self._accounts(pod.namespace, self._books),
+            around=self._around(self.snapshot.views(), self.neighbours),
+            memo=self._memo,
+        )
+
+    def _around(
+        self, views: tuple[snapshot.NodeView, ...], others: neighbours.Around
+    ) -> surroundings.Surroundings:
+        return surroundings.Surroundings(nodes=views, pods=others, objects=self.objects)
+
+    def _judge(self, pod: pods.Pod) -> whatif.Judge:
+        """Who judges ``pod`` where others are gone: all that their absence changes is new."""
+        views = self.snapshot.views()
+        limited = self._accounts(pod.namespace, self._books) is not None
+
+        def made(gone: frozenset[str], books: ledger.Ledger) -> outcomes.Judge:
+            others = neighbours.Supposed(self.neighbours, gone) if gone else self.neighbours
+            return cycle.judge(
+                pod,
+                self._demand(pod),
+                rules=self._rules,
+                accounts=self._accounts(pod.namespace, books) if limited else None,
+                around=self._around(views, others),
+            )
+
+        same = made(frozenset(), self._books)
+        if limited or pod.ports or same.looks_around:
+            return made
+        return lambda gone, books: same
+
+    def _preempt(self, pod: pods.Pod, unplaced: cycle.Unplaced) -> preemptor.Verdict:
+        views = self._views(pod)
         if not views:
-            return preemptor.Verdict()
+            return preemptor.NONE
         wanted = preemptor.Try(
             pod=pod,
-            words=words,
+            words=frozenset(self._demand(pod).words),
             views=views,
             rejections=unplaced.rejections,
             judge=self._judge(pod),
@@ -316,6 +338,10 @@ class Attempts:
     def _node_labels(self, name: str) -> Mapping[str, str]:
         node = self._nodes.get(name)
         return node.labels if node is not None else {}
+
+
+def _misunderstood(pod: pods.Pod, outcome: cycle.Placed | cycle.Unplaced) -> Effects:
+    return tuple(reports.misunderstood(pod, text) for text in outcome.warnings)
 
 
 def _is_as_decided(entry: ledger.Entry, bind: effects.Bind) -> bool:

@@ -58,7 +58,7 @@ class Claim:
 def read(pod: pods.Pod, registry: registries.Registry) -> Claim:
     """Read the decision of a pod that has a node; never raises."""
     decided = pod.annotations.get(keys.VGPU_NODE)
-    present = [row for row in registry if row.pod.recorded in pod.annotations]
+    present = [row for key, row in registry.recorded if key in pod.annotations]
     if decided != pod.node_name:
         return Claim(slots={}, findings=tuple(_without(pod, decided, present, registry)))
     slots: dict[str, decision.Slots] = {}
@@ -73,10 +73,11 @@ def read(pod: pods.Pod, registry: registries.Registry) -> Claim:
     if not slots and not unreadable:
         findings += _without(pod, None, [], registry)
     else:
-        for row in registry:
-            if row.keyword not in unreadable:
-                findings += _differences(pod, row, slots.get(row.keyword, ()))
-                findings += _remarks(pod, row, slots.get(row.keyword, ()))
+        named = (each for one in pod.containers for each in (one.limits, one.requests))
+        for word in sorted((registry.asked(*named) | slots.keys()).difference(unreadable)):
+            row = registry.by_word[word]
+            findings += _differences(pod, row, slots.get(word, ()))
+            findings += _remarks(pod, row, slots.get(word, ()))
     return Claim(slots=slots, unreadable=unreadable, findings=tuple(findings))
 
 

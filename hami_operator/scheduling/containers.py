@@ -31,6 +31,7 @@ class Container:
         requests: likewise.
         amounts: ``requests`` in billionths; unreadable and negative ones are left out.
         privileged: whether it runs with all rights on its node.
+        image: as the specification names it.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Container:
     requests: Mapping[str, str] = dataclasses.field(default_factory=fields.empty)
     amounts: Mapping[str, int] = dataclasses.field(default_factory=fields.empty)
     privileged: bool = False
+    image: str = ""
 
 
 def read(spec: Mapping[str, Any], found: fields.Fields) -> tuple[Container, ...]:
@@ -87,6 +89,7 @@ def _container(item: Mapping[str, Any], kind: Kind, place: str, found: fields.Fi
         requests=_texts(found.mapping(resources, "requests", inside)),
         amounts=amounts(resources, "requests", inside, found),
         privileged=found.boolean(security, "privileged", f"{place}.securityContext."),
+        image=found.text(item, "image", f"{place}."),
     )
 
 

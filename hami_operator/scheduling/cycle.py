@@ -7,27 +7,31 @@ Nothing is changed and nothing is remembered but answers that would come out the
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from hami_operator import errors, settings
 from hami_operator.devices import fit
 from hami_operator.protocol import decision, instant
-from hami_operator.scheduling import demand as demands
 from hami_operator.scheduling import (
+    affinityscore,
     filters,
     fiterror,
+    imagescore,
     outcomes,
     policy,
     preferences,
     quota,
+    ranking,
     rejection,
     snapshot,
+    surroundings,
     written,
 )
+from hami_operator.scheduling import demand as demands
+from hami_operator.scheduling import node as nodes
 from hami_operator.scheduling import pod as pods
 from hami_operator.scheduling import rules as rule_sets
-from hami_operator.scheduling.filters import symmetry
 
 Rules = rule_sets.Rules
 Memo = outcomes.Memo
@@ -93,7 +97,7 @@ def run(
     rules: Rules,
     now: instant.Instant,
     accounts: quota.Accounts | None = None,
-    repelled: frozenset[symmetry.Place] = frozenset(),
+    around: surroundings.Surroundings | None = None,
     memo: outcomes.Memo | None = None,
 ) -> Placed | Unplaced:
     """Place one pod.
@@ -105,25 +109,21 @@ def run(
         rules: what holds for every pod.
         now: time of the decision.
         accounts: quota of the pod's namespace; None where it has none.
-        repelled: places where pods on nodes do not want it.
+        around: other pods and objects; none, if it is left out.
         memo: answers of earlier cycles under the same rules.
     """
     views = tuple(nodes)
     wishes = _wishes(pod, rules.settings)
     # 1. What is wrong with the pod itself is wrong on every node.
-    plan = filters.plan(pod, rules.options, repelled=repelled)
+    around = around or surroundings.alone(views)
+    plan = filters.plan(pod, rules.options, around)
     refusal = _refusal(demand, wishes) or plan.prefilter
     if refusal is not None:
         return _refused(refusal, len(views), wishes)
     # 2. Each node: ordinary filters, then cards for every container, then its device score.
+    rank = None if demand.asks else ranking.Ranking(pod, around.pods.load)
     judge = outcomes.Judge(
-        pod,
-        demand,
-        wishes=wishes,
-        plan=plan,
-        rules=rules,
-        accounts=accounts,
-        repelled=repelled,
+        pod, demand, wishes=wishes, plan=plan, rules=rules, accounts=accounts, rank=rank
     )
     fitting, rejections = judge.all(views, memo)
     # 3. Nobody: say why, node by node.
@@ -131,7 +131,11 @@ def run(
         message = fiterror.message(len(views), rejections) if views else NO_NODES
         return Unplaced(message=message, rejections=rejections, warnings=wishes.warnings)
     # 4. What the pod prefers, then the score by the node policy, then the name (D14).
-    node = _choose(pod, fitting, views, wishes.node, rules.options)
+    feasible = [view.node for view in views if view.node.name in fitting]
+    if demand.asks:
+        node = _choose(pod, fitting, feasible, around, rules.options, node_policy=wishes.node)
+    else:
+        node = _rank(pod, fitting, feasible, around, rules.options)
     # 5. All that is to be written; what cannot be written is not decided.
     slots = fitting[node].slots
     result = written.write(pod, node=node, slots=slots, registry=rules.registry, now=now)
@@ -153,17 +157,16 @@ def judge(
     *,
     rules: Rules,
     accounts: quota.Accounts | None = None,
-    repelled: frozenset[symmetry.Place] = frozenset(),
+    around: surroundings.Surroundings,
 ) -> outcomes.Judge:
     """Who answers for single nodes, as `run` would ask them; arguments as there."""
     return outcomes.Judge(
         pod,
         demand,
         wishes=_wishes(pod, rules.settings),
-        plan=filters.plan(pod, rules.options, repelled=repelled),
+        plan=filters.plan(pod, rules.options, around),
         rules=rules,
         accounts=accounts,
-        repelled=repelled,
     )
 
 
@@ -174,13 +177,11 @@ def _notes(slots: Mapping[str, decision.Slots]) -> list[str]:
 
 
 def _wishes(pod: pods.Pod, given: settings.Settings) -> policy.Preferences:
-    read = policy.read(
+    return policy.read(
         pod.annotations,
         node_setting=given.node_scheduler_policy,
         card_setting=given.gpu_scheduler_policy,
     )
-    unheeded = (f"{wish} is not weighed by this scheduler" for wish in pod.unheeded)
-    return dataclasses.replace(read, warnings=(*read.warnings, *unheeded))
 
 
 def _refusal(demand: demands.Demand, wishes: policy.Preferences) -> rejection.Rejection | None:
@@ -212,14 +213,34 @@ def _refused(found: rejection.Rejection, nodes: int, wishes: policy.Preferences)
 def _choose(
     pod: pods.Pod,
     fitting: Mapping[str, outcomes.Fitting],
-    views: tuple[snapshot.NodeView, ...],
-    node_policy: str,
+    feasible: Sequence[nodes.Node],
+    around: surroundings.Surroundings,
     options: filters.Options,
+    *,
+    node_policy: str,
 ) -> str:
     sign = -1 if node_policy == policy.BINPACK else 1
-    nodes = [view.node for view in views if view.node.name in fitting]
-    wished = pod.affinity.preferred or options.added_affinity.preferred
-    if not wished and not any(node.deterring for node in nodes):
+    if not preferences.says_something(pod, feasible, options):
         return min(fitting, key=lambda name: (sign * fitting[name].score, name))
-    liked = preferences.totals(pod, nodes, options)
+    liked = preferences.totals(pod, feasible, options, around)
     return min(fitting, key=lambda name: (-liked[name], sign * fitting[name].score, name))
+
+
+def _rank(
+    pod: pods.Pod,
+    fitting: Mapping[str, outcomes.Fitting],
+    feasible: Sequence[nodes.Node],
+    around: surroundings.Surroundings,
+    options: filters.Options,
+) -> str:
+    """A pod without devices goes where kube-scheduler would put it; ties by name."""
+    if len(feasible) == 1:
+        return feasible[0].name
+    held = imagescore.scorer(pod, around.nodes)
+    spoken = preferences.says_something(pod, feasible, options)
+    if held is None and not spoken and not affinityscore.matters(pod, around):
+        return min(fitting, key=lambda name: (-fitting[name].rank, name))
+    liked = preferences.totals(pod, feasible, options, around, heeds_others=True)
+    if held is not None:
+        liked = {node.name: liked[node.name] + held(node) for node in feasible}
+    return min(fitting, key=lambda name: (-liked[name] - fitting[name].rank, name))

@@ -73,7 +73,8 @@ def read(pod: pods.Pod, registry: registries.Registry) -> Demand:
     found: dict[str, list[request.Request | None]] = {}
     refused: list[Refused] = []
     for slot, container in enumerate(pod.containers):
-        for row in registry:
+        for word in sorted(registry.asked(container.limits, container.requests)):
+            row = registry.by_word[word]
             read = request.read(row, limits=container.limits, requests=container.requests)
             if isinstance(read, request.Invalid):
                 refused.append(Refused(container=container.name, invalid=read))

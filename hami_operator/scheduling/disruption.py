@@ -84,6 +84,10 @@ class Budgets:
     def __iter__(self) -> Iterator[Budget]:
         return (one for each in self._known.values() for one in each.values())
 
+    def protect(self, pod: pods.Pod) -> bool:
+        """Whether any of them is about this pod."""
+        return any(True for _ in self._of(pod))
+
     def split(self, victims: Sequence[pods.Pod]) -> tuple[list[pods.Pod], list[pods.Pod]]:
         """Those whose end would break a budget, and the others; both in the order given.
 

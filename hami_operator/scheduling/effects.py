@@ -109,21 +109,23 @@ class Bind:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Evict:
-    """Order: end a pod, so that a more important one finds room.
+    """Order: end a pod, so that others find room.
 
     The watch shows when it is gone; to be answered by `World.evict_failed` where it stays.
 
     Attributes:
         pod: who is to go.
         node: where it is.
-        preemptor: UID of the pod that needs the room.
-        scheduler: in whose name.
+        reason: of the condition that says why it ends.
+        message: of that condition.
+        tell: what is told once it ends.
     """
 
     pod: PodRef
     node: str
-    preemptor: str
-    scheduler: str
+    reason: str
+    message: str
+    tell: PodEvent
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -57,17 +57,22 @@ class Fields:
 
     def items(
         self, parent: Mapping[str, Any], key: str, path: str
-    ) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    ) -> Iterable[tuple[str, Mapping[str, Any]]]:
         """The objects of a list, each with its path; entries of another type are left out."""
         value = parent.get(key)
         if value is None:
-            return
+            return ()
         if not isinstance(value, list | tuple):
             self.note(f"{path}{key}", "is not a list")
-            return
-        for index, item in enumerate(value):
-            place = f"{path}{key}[{index}]"
-            if isinstance(item, Mapping):
+            return ()
+        return self._objects(value, f"{path}{key}") if value else ()
+
+    def _objects(
+        self, listed: Iterable[Any], field: str
+    ) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        for index, item in enumerate(listed):
+            place = f"{field}[{index}]"
+            if type(item) is dict or isinstance(item, Mapping):  # the first is much the cheaper
                 yield place, item
             else:
                 self.note(place, "is not an object")

@@ -68,14 +68,22 @@ def score(
         others: the pods that are on it.
         scoring: how to score.
     """
-    booked = [assumed(one) for one in (pod, *others)]
-    rate = _RATES[scoring.strategy]
+    booked: dict[str, int] = {}
+    for one in (pod, *others):
+        for name, amount in assumed(one).items():
+            booked[name] = booked.get(name, 0) + amount
+    return rate(booked, node, scoring)
+
+
+def rate(booked: Mapping[str, int], node: nodes.Node, scoring: Scoring = DEFAULT) -> int:
+    """0 to 100 for a node on which so much would be booked, see `assumed`."""
+    rated_by = _RATES[scoring.strategy]
     total = weights = 0
     for name, weight in scoring.weights:
         offered = node.amounts.get(name, 0)
         if not offered:
             continue
-        rated = rate(sum(one.get(name, 0) for one in booked), offered, scoring.shape)
+        rated = rated_by(booked.get(name, 0), offered, scoring.shape)
         if rated or scoring.strategy is not Strategy.REQUESTED_TO_CAPACITY_RATIO:
             total += rated * weight
             weights += weight

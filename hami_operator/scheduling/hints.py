@@ -11,22 +11,32 @@ import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from hami_operator.scheduling import filters, resources, tolerations
+from hami_operator.scheduling import filters, gang, nodehints, objecthints, objects, podhints
 from hami_operator.scheduling import node as nodes
 from hami_operator.scheduling import pod as pods
 from hami_operator.scheduling.filters import (
     affinity,
     check,
+    declared,
+    dynamic,
     gates,
+    interpod,
     nodename,
-    symmetry,
+    nodeports,
     taints,
+    topologyspread,
     unschedulable,
+    volumebinding,
+    volumelimits,
+    volumerestrictions,
+    volumezone,
 )
 from hami_operator.scheduling.filters import resources as fit
 
 DEVICES: Final = "Devices"
 QUOTA: Final = "DeviceQuota"
+BY_ARRIVAL: Final = frozenset({interpod.NAME, topologyspread.NAME})
+"""The filters that a pod can help by coming to a node."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -61,10 +71,8 @@ class QuotaChange:
     namespace: str
 
 
-Event = NodeChange | PodChange | QuotaChange
+Event = NodeChange | PodChange | QuotaChange | objects.Change
 
-_OfNode = Callable[[pods.Pod, nodes.Node | None, nodes.Node, check.Options], bool]
-_OfPod = Callable[[pods.Pod, pods.Pod, pods.Pod | None], bool]
 _OfOwn = Callable[[pods.Pod | None, pods.Pod, check.Options], bool]
 
 
@@ -84,24 +92,26 @@ def _helps(plugin: str, pod: pods.Pod, event: Event, options: check.Options) -> 
         return True
     if isinstance(event, QuotaChange):
         return plugin in {DEVICES, QUOTA} and event.namespace == pod.namespace
+    if isinstance(event, objects.Change):
+        return hint.object(pod, event)
     if isinstance(event, NodeChange):
-        devices = plugin == DEVICES and event.devices
-        return devices or (event.new is not None and hint.node(pod, event.old, event.new, options))
+        return _node_helps(plugin, hint, pod, event, options)
     if event.new is not None and event.new.uid == pod.uid:
         return hint.own(event.old, event.new, options)
-    return event.old is not None and hint.pod(pod, event.old, event.new)
+    return hint.pod(pod, event.old, event.new)
 
 
-def _no_node(
-    pod: pods.Pod, old: nodes.Node | None, new: nodes.Node, options: check.Options
+def _node_helps(
+    plugin: str, hint: _Hint, pod: pods.Pod, event: NodeChange, options: check.Options
 ) -> bool:
-    del pod, old, new, options
-    return False
-
-
-def _no_pod(pod: pods.Pod, old: pods.Pod, new: pods.Pod | None) -> bool:
-    del pod, old, new
-    return False
+    if plugin == DEVICES and event.devices:
+        return True
+    if event.new is None:
+        # One domain less: what seemed uneven over all of them may be even over the rest.
+        old = event.old
+        spread = plugin == topologyspread.NAME and old is not None
+        return spread and old is not None and topologyspread.is_complete(pod, old.labels)
+    return hint.node(pod, event.old, event.new, options)
 
 
 def _any_update(old: pods.Pod | None, new: pods.Pod, options: check.Options) -> bool:
@@ -121,10 +131,11 @@ def _changed(*names: str) -> _OfOwn:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class _Hint:
-    """What one filter says to an added or changed node, another pod, and the pod's own update."""
+    """What one filter says to a node, another pod, an object, and the pod's own update."""
 
-    node: _OfNode = _no_node
-    pod: _OfPod = _no_pod
+    node: nodehints.OfNode = nodehints.never
+    pod: podhints.OfPod = podhints.never
+    object: objecthints.OfObject = objecthints.never
     own: _OfOwn
 
 
@@ -133,106 +144,62 @@ def _ungated(old: pods.Pod | None, new: pods.Pod, options: check.Options) -> boo
     return not new.gates
 
 
-def _uncordoned(
-    pod: pods.Pod, old: nodes.Node | None, new: nodes.Node, options: check.Options
-) -> bool:
-    del pod, options
-    return not new.unschedulable and (old is None or old.unschedulable)
-
-
 def _tolerates_cordon(old: pods.Pod | None, new: pods.Pod, options: check.Options) -> bool:
     del old
     return unschedulable.tolerates(new, options)
 
 
-def _named(pod: pods.Pod, old: nodes.Node | None, new: nodes.Node, options: check.Options) -> bool:
-    del options
-    return old is None and new.name == pod.node_name
-
-
-def _untainted(
-    pod: pods.Pod, old: nodes.Node | None, new: nodes.Node, options: check.Options
-) -> bool:
-    def stops(node: nodes.Node) -> bool:
-        comparison = options.comparison_operators
-        found = tolerations.untolerated(node.repelling, pod.tolerations, comparison=comparison)
-        return found is not None
-
-    return not stops(new) and (old is None or stops(old))
-
-
-def _matching(
-    pod: pods.Pod, old: nodes.Node | None, new: nodes.Node, options: check.Options
-) -> bool:
-    def fits(node: nodes.Node) -> bool:
-        added = options.added_affinity.required
-        enforced = added is None or added.matches(node.name, node.labels)
-        return enforced and affinity.matches(pod, node)
-
-    return fits(new) and (old is None or not fits(old))
-
-
-def _roomier(
-    pod: pods.Pod, old: nodes.Node | None, new: nodes.Node, options: check.Options
-) -> bool:
-    """The empty node would take the pod, and offers more than before of what it wants."""
-    wanted = (*fit.compared(pod, options), (resources.PODS, 1))
-    if any(amount > new.amounts.get(name, 0) for name, amount in wanted):
-        return False
-    return old is None or any(
-        new.amounts.get(name, 0) > old.amounts.get(name, 0) for name, _ in wanted
-    )
-
-
-def _leaves_room(pod: pods.Pod, old: pods.Pod, new: pods.Pod | None) -> bool:
-    """Another pod left its node, or holds less there of what this one wants."""
-    if not old.node_name:
-        return False
-    return new is None or any(
-        old.held.get(name, 0) > new.held.get(name, 0) for name in pod.requests
-    )
-
-
-def _frees_devices(pod: pods.Pod, old: pods.Pod, new: pods.Pod | None) -> bool:
-    """Another pod left its node, or its init containers have ended and give back their share."""
-    del pod
-    return bool(old.node_name) and (new is None or new.inits_done is not old.inits_done)
-
-
-def _added(pod: pods.Pod, old: nodes.Node | None, new: nodes.Node, options: check.Options) -> bool:
-    del pod, new, options
-    return old is None
-
-
-def _relabelled(
-    pod: pods.Pod, old: nodes.Node | None, new: nodes.Node, options: check.Options
-) -> bool:
-    del pod, options
-    return old is None or old.labels != new.labels
-
-
-def _repeller_left(pod: pods.Pod, old: pods.Pod, new: pods.Pod | None) -> bool:
-    """A pod that did not want this one near, or is not wanted by it, left or changed."""
-    if not old.node_name or (new is not None and new.labels == old.labels):
-        return False
-    nowhere: Mapping[str, Mapping[str, str]] = {}
-    return any(
-        term.selects(pod.labels, pod.namespace, nowhere) for term in old.pod_affinity.repelled
-    ) or any(
-        term.selects(old.labels, old.namespace, nowhere) for term in pod.pod_affinity.repelled
-    )
-
-
 _HINTS: Final[Mapping[str, _Hint]] = {
+    gang.PLUGIN: _Hint(own=_any_update),
     filters.INVALID: _Hint(own=_any_update),
     filters.UNBUILT: _Hint(own=_any_update),
+    filters.UNLISTED: _Hint(object=objecthints.listed, own=_any_update),
     gates.NAME: _Hint(own=_ungated),
-    unschedulable.NAME: _Hint(node=_uncordoned, own=_tolerates_cordon),
-    nodename.NAME: _Hint(node=_named, own=_changed("node_name")),
-    taints.NAME: _Hint(node=_untainted, own=_changed("tolerations")),
-    affinity.NAME: _Hint(node=_matching, own=_changed("node_selector", "affinity")),
-    fit.NAME: _Hint(node=_roomier, pod=_leaves_room, own=_changed("requests")),
-    symmetry.NAME: _Hint(node=_relabelled, pod=_repeller_left, own=_changed("labels")),
-    DEVICES: _Hint(node=_added, pod=_frees_devices, own=_changed("annotations", "containers")),
+    unschedulable.NAME: _Hint(node=nodehints.uncordoned, own=_tolerates_cordon),
+    nodename.NAME: _Hint(node=nodehints.named, own=_changed("node_name")),
+    taints.NAME: _Hint(node=nodehints.untainted, own=_changed("tolerations")),
+    affinity.NAME: _Hint(node=nodehints.matching, own=_changed("node_selector", "affinity")),
+    nodeports.NAME: _Hint(node=nodehints.added, pod=podhints.frees_ports, own=_changed("ports")),
+    fit.NAME: _Hint(node=nodehints.roomier, pod=podhints.leaves_room, own=_changed("requests")),
+    volumerestrictions.NAME: _Hint(
+        node=nodehints.added,
+        pod=podhints.frees_disks,
+        object=objecthints.concerns,
+        own=_changed("volumes"),
+    ),
+    volumelimits.NAME: _Hint(
+        node=nodehints.added,
+        pod=podhints.detaches,
+        object=objecthints.concerns,
+        own=_changed("volumes"),
+    ),
+    volumebinding.NAME: _Hint(
+        node=nodehints.relabelled, object=objecthints.concerns, own=_changed("volumes")
+    ),
+    volumezone.NAME: _Hint(
+        node=nodehints.relabelled, object=objecthints.concerns, own=_changed("volumes")
+    ),
+    topologyspread.NAME: _Hint(
+        node=nodehints.regrouped,
+        pod=podhints.regroups,
+        own=_changed("labels", "tolerations", "spread"),
+    ),
+    interpod.NAME: _Hint(
+        node=nodehints.relabelled,
+        pod=podhints.befriends,
+        object=objecthints.concerns,
+        own=_changed("labels"),
+    ),
+    declared.NAME: _Hint(node=nodehints.able, own=_changed("features")),
+    dynamic.NAME: _Hint(
+        node=nodehints.relabelled,
+        object=objecthints.concerns,
+        own=_changed("resource_claims"),
+    ),
+    DEVICES: _Hint(
+        node=nodehints.added,
+        pod=podhints.frees_devices,
+        own=_changed("annotations", "containers"),
+    ),
     QUOTA: _Hint(own=_changed("containers")),
 }

@@ -144,7 +144,7 @@ class Ledger:
         if known is not None and known.state is State.BOUND:
             return Transition(before=known, after=known)
         used = {word: each for word, each in slots.items() if any(each)}
-        entry = self._entry(pod, node, used, State.RESERVED, pod.requests)
+        entry = _entry(pod, node, used, State.RESERVED, pod.requests)
         # What an earlier attempt has left on the pod says nothing about this decision.
         owned = self._registry.owned_pod_keys
         kept = {key: text for key, text in pod.annotations.items() if key not in owned}
@@ -283,14 +283,8 @@ class Ledger:
 
     def _first(self, pod: pods.Pod, *, ours: bool) -> Transition:
         """Count a bound pod by what its annotations say (D8)."""
-        claim = claims.read(pod, self._registry)
-        foreign = bool(claim.slots) and not ours
-        entry = self._entry(pod, pod.node_name, claim.slots, State.BOUND, pod.held)
-        entry = dataclasses.replace(entry, foreign=foreign, unreadable=claim.unreadable)
-        findings = claim.findings
-        if foreign:
-            findings = (*findings, claims.foreign(pod, claim.slots))
-        return dataclasses.replace(self._replace(pod.uid, entry), findings=findings)
+        entry, findings = read(pod, self._registry, ours=ours)
+        return self._replace(pod.uid, entry, findings)
 
     def _is_ours(self, known: Entry, pod: pods.Pod) -> bool:
         claim = claims.read(pod, self._registry)
@@ -300,47 +294,13 @@ class Ledger:
         released = known.released or pod.inits_done
         entry = dataclasses.replace(known, state=State.BOUND, requests=_frozen(pod.held))
         if released and not known.released:
-            taken = self._usage(known.slots, known.kinds, released=True)
+            taken = _usage(known.slots, known.kinds, released=True)
             entry = dataclasses.replace(entry, released=True, usage=taken)
         return entry
 
-    def _entry(
-        self,
-        pod: pods.Pod,
-        node: str,
-        slots: Mapping[str, decision.Slots],
-        state: State,
-        requests: Mapping[str, int],
-    ) -> Entry:
-        kinds = tuple(container.kind for container in pod.containers)
-        return Entry(
-            uid=pod.uid,
-            namespace=pod.namespace,
-            name=pod.name,
-            node=node,
-            state=state,
-            slots=_frozen(slots),
-            kinds=kinds,
-            requests=_frozen(requests),
-            usage=self._usage(slots, kinds, released=pod.inits_done),
-            released=pod.inits_done,
-            annotations=_frozen(pod.annotations),
-        )
-
-    def _usage(
-        self,
-        slots: Mapping[str, decision.Slots],
-        kinds: tuple[containers.Kind, ...],
-        *,
-        released: bool,
-    ) -> Mapping[str, Mapping[str, usage.Usage]]:
-        taken = {}
-        for word, each in slots.items():
-            cards = effective.effective(each, kinds, released=released)
-            taken[word] = MappingProxyType(cards)
-        return MappingProxyType(taken)
-
-    def _replace(self, uid: str, new: Entry | None) -> Transition:
+    def _replace(
+        self, uid: str, new: Entry | None, findings: tuple[claims.Finding, ...] = ()
+    ) -> Transition:
         """The only place that changes entries and totals; both in one step."""
         old = self._entries.get(uid)
         if new is not None:
@@ -352,7 +312,7 @@ class Ledger:
                 self._count(old, -1)
             if new is not None:
                 self._count(new, 1)
-        return Transition(before=old, after=new)
+        return Transition(before=old, after=new, findings=findings)
 
     def _count(self, entry: Entry, sign: int) -> None:
         table = self._tables.setdefault(entry.node, _Table())
@@ -398,6 +358,69 @@ class Ledger:
         words.pop(word, None)
         if not words:
             del self._namespaces[namespace]
+
+
+def read(
+    pod: pods.Pod, registry: registries.Registry, *, ours: bool
+) -> tuple[Entry, tuple[claims.Finding, ...]]:
+    """What a bound pod holds by what its annotations say (D8), and what is odd about them.
+
+    Args:
+        pod: with a node.
+        registry: the device types whose decisions count.
+        ours: its decision may be believed to be ours.
+    """
+    claim = claims.read(pod, registry)
+    foreign = bool(claim.slots) and not ours
+    entry = _entry(
+        pod,
+        pod.node_name,
+        claim.slots,
+        State.BOUND,
+        pod.held,
+        foreign=foreign,
+        unreadable=claim.unreadable,
+    )
+    told = (claims.foreign(pod, claim.slots),) if foreign else ()
+    return entry, (*claim.findings, *told)
+
+
+def _entry(
+    pod: pods.Pod,
+    node: str,
+    slots: Mapping[str, decision.Slots],
+    state: State,
+    requests: Mapping[str, int],
+    *,
+    foreign: bool = False,
+    unreadable: tuple[str, ...] = (),
+) -> Entry:
+    kinds = tuple(container.kind for container in pod.containers)
+    return Entry(
+        uid=pod.uid,
+        namespace=pod.namespace,
+        name=pod.name,
+        node=node,
+        state=state,
+        slots=_frozen(slots),
+        kinds=kinds,
+        requests=_frozen(requests),
+        usage=_usage(slots, kinds, released=pod.inits_done),
+        foreign=foreign,
+        released=pod.inits_done,
+        unreadable=unreadable,
+        annotations=_frozen(pod.annotations),
+    )
+
+
+def _usage(
+    slots: Mapping[str, decision.Slots], kinds: tuple[containers.Kind, ...], *, released: bool
+) -> Mapping[str, Mapping[str, usage.Usage]]:
+    taken = {}
+    for word, each in slots.items():
+        cards = effective.effective(each, kinds, released=released)
+        taken[word] = MappingProxyType(cards)
+    return MappingProxyType(taken)
 
 
 def _hold(holders: dict[str, usage.Holder], row: vendor.Vendor, entry: Entry, sign: int) -> None:

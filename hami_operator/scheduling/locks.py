@@ -40,6 +40,8 @@ class Facts:
         resource_version: of the node, for a conditional write; empty if it is not known.
         values: lock key to value, for the locks that are set.
         holder: the pod that the shared lock names, ``UNSEEN`` where the watch has none.
+        leaving_since_s: monotonic time since when that pod needs the lock no more, or since when
+            its removal was ordered; None where it needs it or nothing is known.
         bind_in_flight: a bind of ours for the pod that the shared lock names is under way.
         open: pods bound here that a plugin which finds no lock may take for its own.
         has_free_types: it offers devices of types that need no lock, whose pods come at any time.
@@ -50,6 +52,7 @@ class Facts:
     resource_version: str = ""
     values: Mapping[str, Value] = dataclasses.field(default_factory=dict)
     holder: nodelock.Holder | nodelock.Trace = nodelock.Trace.UNSEEN
+    leaving_since_s: float | None = None
     bind_in_flight: bool = False
     open: tuple[serving.Service, ...] = ()
     has_free_types: bool = False
@@ -133,6 +136,10 @@ class Locks:
         """The holder needs the lock no more; the plugin's time to remove it begins."""
         if node in self._values:
             self._done_s.setdefault(node, now.monotonic_s)
+
+    def leaving_since_s(self, node: str) -> float | None:
+        """Since when somebody is about to remove the lock; None while its holder needs it."""
+        return self._done_s.get(node)
 
     def needed(self, node: str) -> None:
         """The holder does need the lock."""

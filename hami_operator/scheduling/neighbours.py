@@ -43,6 +43,9 @@ class Around(Protocol):
     def reads_namespaces(self) -> bool:
         """Whether labels of namespaces decide about what pods on nodes say."""
 
+    def load(self, node: str) -> Mapping[str, int]:
+        """Sum of what the pods on a node count with when nodes are compared."""
+
 
 class Neighbours:
     """All pods on nodes.
@@ -207,6 +210,15 @@ class Supposed:
     def reads_namespaces(self) -> bool:
         """Whether labels of namespaces decide about what pods on nodes say."""
         return self._truth.reads_namespaces()
+
+    def load(self, node: str) -> Mapping[str, int]:
+        """Sum of what the pods on a node would count with when nodes are compared."""
+        sums = dict(self._truth.load(node))
+        for by, placed in ((-1, self._gone.values()), (1, self._there)):
+            for pod, place in placed:
+                if place == node:
+                    _load(sums, pod, by)
+        return sums
 
     def _said(
         self,

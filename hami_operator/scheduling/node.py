@@ -26,6 +26,8 @@ class Node:
         taints: all of them.
         repelling: those that keep pods off.
         deterring: those that only make the node less wanted.
+        features: what its kubelet says that it can do.
+        images: those that it holds, by each of their names, with their size in bytes.
         findings: what is odd about the object.
     """
 
@@ -41,6 +43,8 @@ class Node:
     taints: tuple[tolerations.Taint, ...] = ()
     repelling: tuple[tolerations.Taint, ...] = ()
     deterring: tuple[tolerations.Taint, ...] = ()
+    features: frozenset[str] = frozenset()
+    images: Mapping[str, int] = dataclasses.field(default_factory=fields.empty)
     findings: tuple[fields.Finding, ...] = ()
 
 
@@ -67,6 +71,8 @@ def read(raw: Mapping[str, Any]) -> Node:
         taints=taints,
         repelling=tuple(one for one in taints if one.effect in tolerations.FILTERING),
         deterring=tuple(one for one in taints if one.effect == tolerations.PREFER_NO_SCHEDULE),
+        features=_features(status, found),
+        images=_images(status, found),
         findings=found.findings,
     )
 
@@ -79,3 +85,23 @@ def _amounts(status: Mapping[str, Any], found: fields.Fields) -> Mapping[str, in
     """An unreadable amount is none: the node offers nothing of it."""
     amounts = containers.amounts(status, "allocatable", "status.", found)
     return {name: resources.comparable(name, amount) for name, amount in amounts.items()}
+
+
+def _features(status: Mapping[str, Any], found: fields.Fields) -> frozenset[str]:
+    raw = status.get("declaredFeatures")
+    if not raw:
+        return frozenset()
+    if not isinstance(raw, list | tuple):
+        found.note("status.declaredFeatures", "is not a list")
+        return frozenset()
+    return frozenset(map(str, raw))
+
+
+def _images(status: Mapping[str, Any], found: fields.Fields) -> Mapping[str, int]:
+    if not status.get("images"):
+        return fields.EMPTY
+    return {
+        str(name): found.integer(image, "sizeBytes", f"{place}.")
+        for place, image in found.items(status, "images", "status.")
+        for name in image.get("names") or ()
+    }

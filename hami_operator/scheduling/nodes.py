@@ -78,14 +78,26 @@ class Nodes:
         self._version = 0
         self._changed: dict[str, None] = {}
         self._noise = _noise(registry)
+        self._passing = frozenset({keys.NODE_LOCK, *(row.lock for row in registry)})
+        self._signs = frozenset(
+            key for row in registry for key in (row.node.handshake, row.node.legacy_handshake)
+        )
 
-    def seen(self, node: records.Node, now: instant.Instant, *, at_start: bool = False) -> Change:
+    def seen(
+        self,
+        node: records.Node,
+        now: instant.Instant,
+        *,
+        at_start: bool = False,
+        inventories: Mapping[str, inventory.Inventory] | None = None,
+    ) -> Change:
         """Take up a node as the API shows it; an older version than the known one is ignored.
 
         Args:
             node: the record.
             now: time of the look.
             at_start: what the node carries may be older than our first look at it.
+            inventories: what the node has of every row, where that is known already.
         """
         entry = self._entries.get(node.name)
         before = entry.node if entry is not None else None
@@ -95,7 +107,9 @@ class Nodes:
             entry.node = node
             return Change(name=node.name, before=before, after=node)
         old = entry.standings if entry is not None else {}
-        new = self._stand(node, old, now, at_start=at_start)
+        if inventories is None:
+            inventories = self._inventories(entry, node)
+        new = self._stand(node, inventories, old, now, at_start=at_start)
         quiet = {key: text for key, text in node.annotations.items() if key not in self._noise}
         if entry is None:
             entry = _Entry(node=node, quiet=quiet, standings=new, version=self._bump(node.name))
@@ -205,25 +219,49 @@ class Nodes:
     def __len__(self) -> int:
         return len(self._entries)
 
+    def _inventories(
+        self, entry: _Entry | None, node: records.Node
+    ) -> Mapping[str, inventory.Inventory]:
+        """What the node has of every row; locks and signs of life come often and change nothing."""
+        if entry is None or not self._same_devices(entry.node, node):
+            return inventory.read_all(node, self._registry)
+        return {word: standing.inventory for word, standing in entry.standings.items()}
+
+    def _same_devices(self, old: records.Node, new: records.Node) -> bool:
+        if (old.allocatable, old.capacity, old.labels) != (
+            new.allocatable,
+            new.capacity,
+            new.labels,
+        ):
+            return False
+        before, after = old.annotations, new.annotations
+        changed = (
+            key for key in before.keys() | after.keys() if before.get(key) != after.get(key)
+        )
+        return all(
+            # Of a sign of life, that there is one matters; its value is judged apart.
+            key in self._passing or (key in self._signs and key in before and key in after)
+            for key in changed
+        )
+
     def _stand(
         self,
         node: records.Node,
+        inventories: Mapping[str, inventory.Inventory],
         old: Mapping[str, Standing],
         now: instant.Instant,
         *,
         at_start: bool,
     ) -> dict[str, Standing]:
+        for word in old.keys() - inventories.keys():
+            self._liveness.forget(node.name, word)
         standings = {}
-        for row in self._registry:
-            found = inventory.read(node, row)
-            if found.state is inventory.State.ABSENT:
-                self._liveness.forget(node.name, row.keyword)
-                continue
-            known = old.get(row.keyword)
+        for word, found in inventories.items():
+            known = old.get(word)
             if known is not None and known.inventory == found:
                 found = known.inventory  # equal values become one, so comparing stays cheap
-            because = self._judge(node, row.keyword, found, now, at_start=at_start)
-            standings[row.keyword] = Standing(inventory=found, because=because)
+            because = self._judge(node, word, found, now, at_start=at_start)
+            standings[word] = Standing(inventory=found, because=because)
         return standings
 
     def _judge(
@@ -342,6 +380,8 @@ def _same_for_filters(old: records.Node, new: records.Node) -> bool:
         and old.allocatable == new.allocatable
         and old.capacity == new.capacity
         and old.labels == new.labels
+        and old.features == new.features
+        and old.images == new.images
     )
 
 

@@ -64,7 +64,10 @@ Read = TypeVar("Read", bound=Record)
 
 
 class Change(NamedTuple):
-    """An object was added (``old`` None), changed, or is gone (``new`` None); both: complete now."""
+    """An object was added (``old`` None), changed, or is gone (``new`` None).
+
+    Without either, all objects of the kind are known now.
+    """
 
     kind: Kind
     old: Any = None

@@ -10,17 +10,29 @@ import datetime
 import functools
 import json
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 from hami_operator import errors, settings
+from hami_operator.devices import inventory
 from hami_operator.devices import registry as registries
 from hami_operator.protocol import instant
-from hami_operator.scheduling import cycle, demand, ledger, quota, rejection, rules, snapshot
+from hami_operator.scheduling import (
+    cycle,
+    demand,
+    ledger,
+    neighbours,
+    objects,
+    quota,
+    recall,
+    rejection,
+    rules,
+    snapshot,
+    surroundings,
+)
 from hami_operator.scheduling import node as nodes
 from hami_operator.scheduling import nodes as registered
 from hami_operator.scheduling import pod as pods
-from hami_operator.scheduling.filters import symmetry
 
 EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 """The time of a request that names none; no handshake has expired then."""
@@ -43,67 +55,140 @@ class Answer:
     warnings: tuple[str, ...] = ()
 
 
-def decide(request: Mapping[str, Any]) -> Answer:
+class Memory:
+    """What earlier requests have shown, for callers that decide many; answers do not depend on it.
+
+    Only for requests as orjson reads them: equal text must mean equal objects.
+    """
+
+    def __init__(self) -> None:
+        self._terms: dict[str, _Terms] = {}
+
+    def terms(self, text: str) -> _Terms:
+        """The terms of some settings, as JSON."""
+        found = self._terms.get(text)
+        if found is None:
+            found = _Terms(_rules(text))
+            found.node = recall.Recall(found.node, _MOST_NODES)
+            found.pod = recall.Recall(found.pod, _MOST_PODS)
+            if len(self._terms) >= _MOST_TERMS:
+                del self._terms[next(iter(self._terms))]
+            self._terms[text] = found
+        return found
+
+
+_MOST_TERMS: Final = 8
+_MOST_NODES: Final = 1024
+_MOST_PODS: Final = 4096
+
+
+class _Node(NamedTuple):
+    record: nodes.Node
+    inventories: Mapping[str, inventory.Inventory]
+
+
+class _Pod(NamedTuple):
+    record: pods.Pod
+    entry: ledger.Entry | None  # what it holds of its node; nothing once it has ended
+
+
+class _Rules(NamedTuple):
+    rules: rules.Rules
+    warnings: tuple[str, ...]
+
+
+class _Terms:
+    """The rules under some settings, and how objects are read under them."""
+
+    def __init__(self, given: _Rules) -> None:
+        self.rules, self.warnings = given
+        self.node: Callable[[Mapping[str, Any]], _Node] = self._node
+        self.pod: Callable[[Mapping[str, Any]], _Pod] = self._pod
+
+    def _node(self, raw: Mapping[str, Any]) -> _Node:
+        node = nodes.read(raw)
+        return _Node(node, inventory.read_all(node, self.rules.registry))
+
+    def _pod(self, raw: Mapping[str, Any]) -> _Pod:
+        pod = pods.read(raw)
+        if not pod.node_name or pod.terminal:
+            return _Pod(pod, None)
+        return _Pod(pod, ledger.read(pod, self.rules.registry, ours=True)[0])
+
+
+def decide(request: Mapping[str, Any], memory: Memory | None = None) -> Answer:
     """Decide one pod.
 
     Args:
         request: ``nodes`` and ``pod``, and where wanted ``pods`` (all others; those with a node
             count), ``quotas``, ``settings`` (as the configuration file) and ``now`` (RFC 3339).
             API objects as ``kubectl get -o json`` gives them; other keys are ignored.
+        memory: of the requests before this one.
 
     Raises:
         errors.DecodeError: a key of the request is missing or of another type.
         errors.SettingsError: the settings cannot be used.
     """
-    terms = _terms(json.dumps(_mapping(request, "settings"), sort_keys=True))
+    given = json.dumps(_mapping(request, "settings"), sort_keys=True)
+    terms = memory.terms(given) if memory is not None else _Terms(_rules(given))
     now = _now(request.get("now"))
     pod = pods.read(_pod(request))
-    others = [pods.read(raw) for raw in _objects(request, "pods")]
+    others = [terms.pod(raw) for raw in _objects(request, "pods")]
     board = _Board(terms, now)
     board.add_nodes(_objects(request, "nodes"))
-    board.add_pods(one for one in others if one.node_name and one.uid != pod.uid)
+    board.add_pods(one for one in others if one.record.node_name and one.record.uid != pod.uid)
     findings = board.add_quotas(_objects(request, "quotas"))
     outcome = board.run(pod)
-    return Answer(output=_output(outcome), warnings=(*findings, *outcome.warnings))
+    return Answer(
+        output=_output(outcome), warnings=(*terms.warnings, *findings, *outcome.warnings)
+    )
 
 
 class _Board:
     """The cluster of one request."""
 
-    def __init__(self, terms: rules.Rules, now: instant.Instant) -> None:
+    def __init__(self, known: _Terms, now: instant.Instant) -> None:
+        terms = known.rules
+        self._known = known
         self._terms = terms
         self._now = now
         self._nodes = registered.Nodes(terms.registry, terms.settings.device_timeout_s)
         self._ledger = ledger.Ledger(terms.registry)
         self._quotas = quota.Quotas(terms.registry)
-        self._repellers = symmetry.Owners()
+        self._neighbours = neighbours.Neighbours(self._labels)
 
     def add_nodes(self, objects: Sequence[Mapping[str, Any]]) -> None:
         for position, raw in enumerate(objects):
-            node = nodes.read(raw)
+            node, inventories = self._known.node(raw)
             if not node.name or node.name in self._nodes:
                 problem = f"{node.name!r} is there twice" if node.name else "is missing"
                 raise errors.DecodeError("nodes", f"[{position}].metadata.name", problem)
-            self._nodes.seen(node, self._now, at_start=True)
+            self._nodes.seen(node, self._now, at_start=True, inventories=inventories)
 
-    def add_pods(self, bound: Any) -> None:
-        for pod in bound:
-            self._ledger.observe(pod, ours=True)
+    def add_pods(self, bound: Iterable[_Pod]) -> None:
+        for pod, entry in bound:
+            if entry is None or pod.uid in self._ledger:
+                self._ledger.observe(pod, ours=True)
+            else:
+                self._ledger.put(entry)
             if not pod.terminal:
-                self._repellers.add(pod, pod.node_name)
+                self._neighbours.add(pod, pod.node_name)
 
     def add_quotas(self, objects: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
         return tuple(str(odd) for raw in objects for odd in self._quotas.seen(raw).findings)
 
     def run(self, pod: pods.Pod) -> cycle.Placed | cycle.Unplaced:
+        views = snapshot.Snapshot(self._nodes, self._ledger).views()
         return cycle.run(
             pod,
             demand.read(pod, self._terms.registry),
-            snapshot.Snapshot(self._nodes, self._ledger),
+            views,
             rules=self._terms,
             now=self._now,
             accounts=self._quotas.accounts(pod.namespace, self._ledger, self._nodes),
-            repelled=self._repellers.places(pod, self._labels),
+            around=surroundings.Surroundings(
+                nodes=views, pods=self._neighbours, objects=objects.Objects()
+            ),
         )
 
     def _labels(self, name: str) -> Mapping[str, str]:
@@ -112,9 +197,13 @@ class _Board:
 
 
 @functools.lru_cache(maxsize=64)  # the lines of a file mostly share their settings
-def _terms(text: str) -> rules.Rules:
+def _rules(text: str) -> _Rules:
     given = settings.load(json.loads(text))
-    return rules.Rules.of(registries.build(overrides=given.vendors), given)
+    if given.device_config_file:
+        problem = "no file is read here; put what it says under device_config"
+        raise errors.SettingsError("device_config_file", problem)
+    found = registries.configured(given)
+    return _Rules(rules.Rules.of(found.registry, given), found.warnings)
 
 
 def _pod(request: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Hashable, Mapping, Sequence
+from typing import Final
 
 from hami_operator.devices import score
 from hami_operator.protocol import decision
@@ -16,6 +17,7 @@ from hami_operator.scheduling import (
     filters,
     policy,
     quota,
+    ranking,
     rejection,
     room,
     scores,
@@ -24,18 +26,21 @@ from hami_operator.scheduling import (
 from hami_operator.scheduling import demand as demands
 from hami_operator.scheduling import pod as pods
 from hami_operator.scheduling import rules as rule_sets
-from hami_operator.scheduling.filters import symmetry
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Fitting:
-    """A node that takes the pod, with its cards and its device score."""
+    """A node that takes the pod: cards and device score, or the rank for a pod without any."""
 
     slots: Mapping[str, decision.Slots]
     score: float
+    rank: int = 0
 
 
 Outcome = Fitting | rejection.Rejection
+
+_OF_CARDS: Final = frozenset({allocator.PLUGIN, allocator.QUOTA})
+"""Cards come after all filters of kube-scheduler."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -88,7 +93,7 @@ class Judge:
         plan: its ordinary filters.
         rules: what holds for every pod.
         accounts: quota of its namespace; None where it has none.
-        repelled: places where pods on nodes do not want it, as ``plan`` knows them.
+        rank: rates nodes for a pod without devices.
     """
 
     def __init__(
@@ -100,10 +105,10 @@ class Judge:
         plan: filters.Plan,
         rules: rule_sets.Rules,
         accounts: quota.Accounts | None,
-        repelled: frozenset[symmetry.Place],
+        rank: ranking.Ranking | None = None,
     ) -> None:
         self._pod = pod
-        self._repelled = repelled
+        self._rank = rank
         self._wishes = wishes
         self._plan = plan
         self._rules = rules
@@ -115,6 +120,11 @@ class Judge:
             accounts=accounts,
             counts_request=not rules.settings.hami_scores,
         )
+
+    @property
+    def looks_around(self) -> bool:
+        """Whether answers depend on more than the node itself."""
+        return bool(self._plan.wide)
 
     def all(
         self, views: Sequence[snapshot.NodeView], memo: Memo | None = None
@@ -128,6 +138,7 @@ class Judge:
         known: dict[str, Remembered] = {}
         if memo is not None:
             known = memo.outcomes(self._shape(), len(views))
+        wide = bool(self._plan.wide)
         fitting: dict[str, Fitting] = {}
         rejections: dict[str, rejection.Rejection] = {}
         for view in views:
@@ -135,12 +146,18 @@ class Judge:
             seen = known.get(name)
             if seen is None or seen.view is not view or (seen.reaches and not self._holds(seen)):
                 seen = known[name] = self._judged(view)
-            answer = seen.outcome
+            answer = self._looked_around(view, seen.outcome) if wide else seen.outcome
             if isinstance(answer, Fitting):
                 fitting[name] = answer
             else:
                 rejections[name] = answer
         return fitting, rejections
+
+    def _looked_around(self, view: snapshot.NodeView, answer: Outcome) -> Outcome:
+        """What lies beyond the node is asked each time, after the node's own filters."""
+        if isinstance(answer, rejection.Rejection) and answer.plugin not in _OF_CARDS:
+            return answer
+        return self._plan.run_wide(view) or answer
 
     def _holds(self, seen: Remembered) -> bool:
         """Whether the quotas as they are now would not change the answer."""
@@ -157,13 +174,14 @@ class Judge:
         return Remembered(view=view, outcome=outcome, reaches=reaches)
 
     def _one(self, view: snapshot.NodeView) -> Outcome:
-        refused = self._plan.run(view)
+        refused = self._plan.run_local(view)
         if refused is not None:
             return refused
         found = allocator.allocate(self._order, view)
         if isinstance(found, rejection.Rejection):
             return found
-        return Fitting(slots=found, score=self._score(view, found))
+        rank = self._rank.of(view) if self._rank is not None else 0
+        return Fitting(slots=found, score=self._score(view, found), rank=rank)
 
     def _score(self, view: snapshot.NodeView, slots: Mapping[str, decision.Slots]) -> float:
         load = scores.node(view.base)
@@ -189,8 +207,8 @@ class Judge:
         owned = self._rules.registry.owned_pod_keys
         return (
             frozenset((key, text) for key, text in pod.annotations.items() if key not in owned),
-            self._repelled,
             pod.node_name,
+            pod.ports,
             pod.tolerations,
             pod.affinity,
             frozenset(pod.node_selector.items()),
@@ -198,4 +216,5 @@ class Judge:
             demand.kinds,
             tuple(demand.words.items()),
             tuple(self._order.tallies),
+            self._rank.shape if self._rank is not None else None,
         )

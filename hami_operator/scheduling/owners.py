@@ -49,9 +49,11 @@ class Owners:
         """It is there no more; to be called with what was added."""
         for term, weight in self._terms(pod):
             weights = self._weights[term]
-            weights[node] -= weight
-            if not weights[node]:
-                del weights[node]
+            left = weights.get(node, 0) - weight
+            if left:
+                weights[node] = left
+            else:
+                weights.pop(node, None)
             self._held[term] -= 1
             if not self._held[term]:
                 self._forget(term)

@@ -9,12 +9,15 @@ from typing import Any, Final, NamedTuple
 
 from hami_operator.scheduling import (
     containers,
+    features,
     fields,
+    gang,
     nodeselector,
     podaffinity,
     ports,
     rank,
     resize,
+    resourceclaims,
     resources,
     spread,
     tolerations,
@@ -26,7 +29,6 @@ Kind = containers.Kind
 Container = containers.Container
 Finding = fields.Finding
 
-_GROUP_LABEL: Final = "scheduling.x-k8s.io/pod-group"
 _TERMINAL: Final = frozenset({"Succeeded", "Failed"})
 
 
@@ -67,6 +69,8 @@ class Pod:
         spread: how pods like it are to be spread.
         ports: ports of the node that it takes for itself.
         volumes: claims and disks.
+        resource_claims: claims of dynamic resource allocation.
+        features: what its node's kubelet must have declared.
         pod_level: requests of the pod as a whole, in billionths.
         overhead: what its runtime class adds, in billionths.
         requests: what it asks for: cpu in thousandths, all else in whole units, no zeros.
@@ -74,9 +78,8 @@ class Pod:
         admitted: kubelet has taken it on, so its device plugins have been asked.
         inits_done: every plain init container, of at least one, has ended well.
         unbuilt: rules it needs that this scheduler does not know.
-        unheeded: wishes that this scheduler does not weigh.
         scheduled_condition: what was last said about its placement.
-        pod_group: name of the gang that it belongs to.
+        gang: the pods that it runs together with.
         rank: who may push whom off a node.
         findings: what is odd about the object; a pending pod with findings waits.
     """
@@ -103,6 +106,8 @@ class Pod:
     spread: tuple[spread.Constraint, ...] = ()
     ports: tuple[ports.Port, ...] = ()
     volumes: volumes.Volumes = volumes.NONE
+    resource_claims: tuple[resourceclaims.Wanted, ...] = ()
+    features: frozenset[str] = frozenset()
     pod_level: Mapping[str, int] = dataclasses.field(default_factory=fields.empty)
     overhead: Mapping[str, int] = dataclasses.field(default_factory=fields.empty)
     requests: Mapping[str, int] = dataclasses.field(default_factory=fields.empty)
@@ -110,9 +115,8 @@ class Pod:
     admitted: bool = False
     inits_done: bool = False
     unbuilt: tuple[str, ...] = ()
-    unheeded: tuple[str, ...] = ()
     scheduled_condition: ScheduledCondition | None = None
-    pod_group: str = ""
+    gang: gang.Membership = gang.ALONE
     rank: rank.Rank = rank.NONE
     findings: tuple[Finding, ...] = ()
 
@@ -120,6 +124,11 @@ class Pod:
     def key(self) -> tuple[str, str]:
         """Namespace and name."""
         return self.namespace, self.name
+
+    @property
+    def images(self) -> tuple[str, ...]:
+        """Images of its containers and volumes."""
+        return (*(one.image for one in self.containers), *self.volumes.images)
 
     @property
     def terminal(self) -> bool:
@@ -164,16 +173,17 @@ def read(raw: Mapping[str, Any]) -> Pod:
         spread=spread.read(spec, labels, found),
         ports=ports.read(spec, found),
         volumes=volumes.read(spec, name, found),
+        resource_claims=resourceclaims.wanted(spec, status, found),
+        features=features.read(spec, found),
         pod_level=amounts.pod_level,
         overhead=amounts.overhead,
         requests=amounts.requests,
         held=amounts.held,
         admitted=status.get("startTime") is not None,
         inits_done=_inits_done(read_containers, status, found),
-        unbuilt=unbuilt.filters(spec, found),
-        unheeded=unbuilt.preferences(spec, found),
+        unbuilt=unbuilt.filters(spec),
         scheduled_condition=_scheduled_condition(status, found),
-        pod_group=_pod_group(spec, labels, found),
+        gang=gang.read(spec, meta, found),
         rank=rank.read(spec, status, found),
         findings=found.findings,
     )
@@ -247,9 +257,3 @@ def _scheduled_condition(
                 last_transition=found.text(item, "lastTransitionTime", f"{place}."),
             )
     return None
-
-
-def _pod_group(spec: Mapping[str, Any], labels: Mapping[str, str], found: fields.Fields) -> str:
-    group = found.mapping(spec, "schedulingGroup", "spec.")
-    named = found.text(group, "podGroupName", "spec.schedulingGroup.")
-    return named or labels.get(_GROUP_LABEL, "")

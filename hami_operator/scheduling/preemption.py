@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from typing import Final, Protocol
 
 from hami_operator.scheduling import disruption, fiterror, rank, rejection
@@ -19,6 +20,9 @@ from hami_operator.scheduling import pod as pods
 PLUGIN: Final = "DefaultPreemption"
 NEVER: Final = "preemption: not eligible due to preemptionPolicy=Never."
 WAITING: Final = "preemption: not eligible due to a terminating pod on the nominated node."
+
+REFINED: Final = 32
+"""On no more nodes is it looked at cards one by one."""
 
 _NO_VICTIMS: Final = rejection.Rejection(
     plugin=PLUGIN, texts=("No preemption victims found for incoming pod",), resolvable=False
@@ -46,6 +50,10 @@ class Bench(Protocol):
     @property
     def groups(self) -> Iterable[frozenset[str]]:
         """UIDs of those that share a card."""
+        ...
+
+    def share(self, uid: str) -> Hashable:
+        """What a movable pod holds; pods with the same are alike."""
         ...
 
     def fits(self, gone: frozenset[str]) -> bool:
@@ -103,30 +111,53 @@ def choose(
     Returns:
         The choice, None where it helps nowhere; and the nodes where it was found not to help.
     """
-    found: list[Victims] = []
+    found: list[tuple[Bench, Victims]] = []
     helpless: set[str] = set()
     for bench in benches:
         victims = spare(bench, budgets)
         if victims is None:
             helpless.add(bench.node)
             continue
-        found.append(victims)
+        found.append((bench, victims))
         if len(found) >= enough or not victims.pods:
             break
-    return min(found, key=lambda one: one.cost, default=None), frozenset(helpless)
+    if not found:
+        return None, frozenset(helpless)
+    return _cheapest(found, budgets), frozenset(helpless)
 
 
 def spare(bench: Bench, budgets: disruption.Budgets) -> Victims | None:
-    """The least that has to go from one node; None where not even all would be enough."""
+    """The least important that have to go from one node; None where not all are enough."""
     everyone = frozenset(pod.uid for pod in bench.movable)
-    if not bench.fits(everyone):
-        return None
-    best = _spared(bench, everyone, budgets)
-    if len(best.pods) < 2:  # a single one is the least important that is enough
-        return best
-    others = [group & everyone for group in bench.groups]
-    cheaper = (_spared(bench, one, budgets) for one in others if one and bench.fits(one))
-    return min((best, *cheaper), key=lambda one: one.cost)
+    return _spared(bench, everyone, budgets) if bench.fits(everyone) else None
+
+
+def refine(bench: Bench, known: Victims, budgets: disruption.Budgets) -> Victims:
+    """What costs less than ``known``, among those that share a card; else ``known`` itself.
+
+    Cards on which pods alike hold alike amounts are looked at once.
+    """
+    if len(known.pods) < 2:  # a single one is the least important that is enough
+        return known
+    by_uid = {pod.uid: pod for pod in bench.movable}
+    cards = [group & by_uid.keys() for group in bench.groups]
+    different: dict[Hashable, frozenset[str]] = {}
+    for card in sorted(cards, key=lambda card: not known.uids <= card):
+        alike = Counter((by_uid[uid].priority, bench.share(uid)) for uid in card)
+        protected = Counter(budgets.protect(by_uid[uid]) for uid in card)
+        different.setdefault((frozenset(alike.items()), protected[True]), card)
+    others = (card for card in different.values() if card and not known.uids <= card)
+    found = (_spared(bench, card, budgets) for card in others if bench.fits(card))
+    return min((known, *found), key=lambda one: one.cost)
+
+
+def _cheapest(found: list[tuple[Bench, Victims]], budgets: disruption.Budgets) -> Victims:
+    """Cards are looked at only where they can make the difference, and on a bounded number."""
+    limit = min(victims.cost for _, victims in found)[:2]
+    ranked = sorted(found, key=lambda pair: pair[1].cost)
+    close = [pair for pair in ranked if pair[1].cost[:2] == limit][:REFINED]
+    finer = {bench.node: refine(bench, victims, budgets) for bench, victims in close}
+    return min((finer.get(one.node, one) for _, one in found), key=lambda one: one.cost)
 
 
 def _spared(bench: Bench, taken: frozenset[str], budgets: disruption.Budgets) -> Victims:
@@ -164,9 +195,11 @@ def _longest(bench: Bench, order: Sequence[pods.Pod], gone: frozenset[str]) -> i
     def can_stay(number: int) -> bool:
         return bench.fits(gone.difference(_uids(order[:number])))
 
-    if can_stay(len(order)):
-        return len(order)
-    low, high = 0, len(order)
+    low, high = 0, 1
+    while can_stay(high):  # in growing steps, then in shrinking ones
+        if high == len(order):
+            return high
+        low, high = high, min(2 * high, len(order))
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if can_stay(middle) else (low, middle)

@@ -6,14 +6,18 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from hami_operator import errors
 from hami_operator.devices import registry as registries
 from hami_operator.scheduling import (
+    allocator,
     disruption,
     effects,
     ledger,
     nominations,
     preemption,
+    rank,
     rejection,
+    reports,
     sightings,
     snapshot,
     whatif,
@@ -42,6 +46,10 @@ class Verdict:
     nominated: str | None = None
     victims: tuple[effects.Evict, ...] = ()
     displaced: tuple[pods.Pod, ...] = ()
+
+
+NONE: Final = Verdict()
+"""It was not tried."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -109,8 +117,8 @@ class Preemptor:
         best, helpless = preemption.choose(benches, self.budgets, enough=enough)
         if best is None:
             before = self.promises.drop(pod.uid)
-            helpless |= self._empty(wanted)
-            text = preemption.explain(nodes, helpless)
+            hopeful = (name for name, one in wanted.rejections.items() if one.resolvable)
+            text = preemption.explain(nodes, helpless.union(hopeful))
             promised = before is not None or pod.rank.nominated_node
             return Verdict(text=text, nominated="" if promised else None)
         return self._promise(wanted, best)
@@ -167,18 +175,19 @@ class Preemptor:
             if refused is None or not refused.resolvable:
                 continue
             lower = list(self._lower(view.name, wanted.pod))
-            if lower:
+            if lower and self._concerns(lower, refused, wanted.words):
                 self._turn += 1
                 movable = tuple(one for one in lower if not self._leaves(one))
                 yield self._bench(wanted, view, movable)
 
-    def _empty(self, wanted: Try) -> frozenset[str]:
-        """Nodes where it might help, if there were anybody to go."""
-        return frozenset(
-            name
-            for name, refused in wanted.rejections.items()
-            if refused.resolvable and not any(self._lower(name, wanted.pod))
-        )
+    def _concerns(
+        self, lower: list[pods.Pod], refused: rejection.Rejection, words: frozenset[str]
+    ) -> bool:
+        """False where only cards are short, and none of these pods is on any of them."""
+        if refused.plugin != allocator.PLUGIN or errors.Reason.QUOTA_NOT_FIT in refused.reasons:
+            return True
+        held = (self._books.get(one.uid) for one in lower)
+        return any(entry is not None and not words.isdisjoint(entry.usage) for entry in held)
 
     def _bench(
         self, wanted: Try, view: snapshot.NodeView, movable: tuple[pods.Pod, ...]
@@ -228,6 +237,11 @@ class Preemptor:
 
 
 def _order(victim: pods.Pod, node: str, pod: pods.Pod) -> effects.Evict:
+    ref = effects.PodRef.of(victim)
     return effects.Evict(
-        pod=effects.PodRef.of(victim), node=node, preemptor=pod.uid, scheduler=pod.scheduler_name
+        pod=ref,
+        node=node,
+        reason=rank.PREEMPTED,
+        message=f"{pod.scheduler_name}: preempting to accommodate a higher priority pod",
+        tell=reports.preempted(ref, node, pod.uid),
     )

@@ -1,34 +1,78 @@
-"""How much a pod would like a node: preferred node affinity, and taints that only deter.
+"""How much a pod would like a node: what it says itself, and taints that only deter.
 
-Both are scored from 0 to 100 over the nodes that fit, as kube-scheduler does, and weighed by its
-weights. What the user asked for outranks what the cluster prefers (D14).
+Every part is scored from 0 to 100 over the nodes that fit, as kube-scheduler does, and weighed by
+its weights. What the user asked for outranks what the cluster prefers (D14).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
+from hami_operator.scheduling import (
+    affinityscore,
+    nodeselector,
+    spreadscore,
+    surroundings,
+    tolerations,
+)
 from hami_operator.scheduling import node as nodes
-from hami_operator.scheduling import nodeselector, tolerations
 from hami_operator.scheduling import pod as pods
 from hami_operator.scheduling.filters import check
 
 BEST: Final = 100
 AFFINITY_WEIGHT: Final = 2
 TAINT_WEIGHT: Final = 3
+SPREAD_WEIGHT: Final = 2
+POD_AFFINITY_WEIGHT: Final = 2
+
+
+def says_something(
+    pod: pods.Pod, feasible: Iterable[nodes.Node], options: check.Options = check.DEFAULT
+) -> bool:
+    """Whether the pod would like one node more than another, or a taint tells it off."""
+    return bool(
+        _wishes(pod, options)
+        or pod.pod_affinity.wishes
+        or any(not one.required for one in pod.spread)
+        or any(node.deterring for node in feasible)
+    )
 
 
 def totals(
-    pod: pods.Pod, feasible: Iterable[nodes.Node], options: check.Options = check.DEFAULT
+    pod: pods.Pod,
+    feasible: Sequence[nodes.Node],
+    options: check.Options = check.DEFAULT,
+    around: surroundings.Surroundings | None = None,
+    *,
+    heeds_others: bool = False,
 ) -> dict[str, int]:
-    """Per node name the weighed sum of both scores; higher is better."""
-    listed = tuple(feasible)
-    if not _wishes(pod, options) and not any(node.deterring for node in listed):
-        return {node.name: TAINT_WEIGHT * BEST for node in listed}
-    liked = affinity_scores(pod, listed, options)
-    clean = taint_scores(pod, listed, options)
-    return {name: AFFINITY_WEIGHT * liked[name] + TAINT_WEIGHT * clean[name] for name in liked}
+    """Per node name the weighed sum of all scores; higher is better.
+
+    Args:
+        pod: the pod to be placed.
+        feasible: the nodes that take it.
+        options: what is set for the filters.
+        around: other pods and nodes; none, if it is left out.
+        heeds_others: what pods on nodes would like of this one counts even if it says nothing.
+    """
+    around = around or surroundings.alone()
+    found = dict.fromkeys((node.name for node in feasible), TAINT_WEIGHT * BEST)
+    if any(node.deterring for node in feasible):
+        clean = taint_scores(pod, feasible, options)
+        found = {name: TAINT_WEIGHT * score for name, score in clean.items()}
+    if _wishes(pod, options):
+        _add(found, affinity_scores(pod, feasible, options), AFFINITY_WEIGHT)
+    if any(not one.required for one in pod.spread):
+        _add(found, spreadscore.scores(pod, feasible, around, options), SPREAD_WEIGHT)
+    if pod.pod_affinity.wishes or heeds_others:
+        _add(found, affinityscore.scores(pod, feasible, around), POD_AFFINITY_WEIGHT)
+    return found
+
+
+def _add(found: dict[str, int], scores: dict[str, int], weight: int) -> None:
+    for name, score in scores.items():
+        found[name] += weight * score
 
 
 def affinity_scores(

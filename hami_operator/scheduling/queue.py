@@ -30,6 +30,9 @@ INITIAL_REST_S: Final = 1.0
 LONGEST_REST_S: Final = 10.0
 NET_S: Final = 300.0
 
+_NOBODY: Final = ""
+"""Who rejected a pod where there was no node."""
+
 Event = TypeVar("Event")
 
 
@@ -42,6 +45,10 @@ class Place(enum.Enum):
     GATED = "gated"
     IN_FLIGHT = "in flight"
     BINDING = "binding"
+
+
+RESTING: Final = frozenset({Place.ACTIVE, Place.BACKOFF, Place.UNSCHEDULABLE})
+"""Where a pod may be taken from for its gang."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -96,6 +103,7 @@ def significant(pod: pods.Pod, ignored: frozenset[str] = frozenset()) -> Hashabl
         repr(pod.affinity),
         tuple(sorted(pod.requests.items())),
         pod.priority,
+        pod.resource_claims,
     )
 
 
@@ -121,6 +129,7 @@ class Queue(Generic[Event]):
         self._resting = heap.Heap[tuple[float, int]]()
         self._erred = heap.Heap[tuple[float, int]]()
         self._parked: dict[str, None] = {}
+        self._rejected: dict[str, dict[str, None]] = {}
         self._flights: dict[str, int] = {}
         self._missed: list[Event] = []
         self._touched: set[str] = set()
@@ -168,6 +177,12 @@ class Queue(Generic[Event]):
         if uid is None:
             return None
         return self._move(self._items[uid], Place.IN_FLIGHT, now)
+
+    def take(self, uid: str, now: instant.Instant) -> None:
+        """Let a pod of `RESTING` be in flight, out of its turn; harmless anywhere else."""
+        item = self._items.get(uid)
+        if item is not None and item.place in RESTING:
+            self._move(item, Place.IN_FLIGHT, now)
 
     def assumed(self, uid: str, now: instant.Instant) -> None:
         """The pod in flight has a node and its bind has begun."""
@@ -222,15 +237,21 @@ class Queue(Generic[Event]):
         item = dataclasses.replace(item, errors=item.errors + 1, rested_from_s=now.monotonic_s)
         self._move(item, Place.GATED if item.pod.gates else Place.BACKOFF, now)
 
-    def wake(self, event: Event, now: instant.Instant) -> int:
+    def wake(
+        self, event: Event, now: instant.Instant, *, among: frozenset[str] | None = None
+    ) -> int:
         """Let every parked pod that the event may help be tried; how many these were.
 
         To be called after the state that the event changed was brought up to date.
+
+        Args:
+            event: what happened.
+            now: the present.
+            among: the event helps pods that one of these filters rejected, and no others.
         """
         if self._flights:
             self._missed.append(event)
-        parked = [self._items[uid] for uid in self._parked]
-        woken = [item for item in parked if self._helps(event, item)]
+        woken = [item for item in self._candidates(among) if self._helps(event, item)]
         for item in woken:
             self._ready(item, now)
         return len(woken)
@@ -282,6 +303,13 @@ class Queue(Generic[Event]):
     def __contains__(self, uid: object) -> bool:
         return uid in self._items
 
+    def _candidates(self, among: frozenset[str] | None) -> list[Item]:
+        """Parked pods, in the order in which they were parked."""
+        if among is None:
+            return [self._items[uid] for uid in self._parked]
+        found = {uid for name in (*among, _NOBODY) for uid in self._rejected.get(name, ())}
+        return sorted((self._items[uid] for uid in found), key=lambda item: item.ticket)
+
     def _news(self, old: pods.Pod, new: pods.Pod) -> bool:
         return significant(old, self._ignored) != significant(new, self._ignored)
 
@@ -311,7 +339,10 @@ class Queue(Generic[Event]):
         self._active.discard(uid)
         self._resting.discard(uid)
         self._erred.discard(uid)
-        self._parked.pop(uid, None)
+        if uid in self._parked:
+            del self._parked[uid]
+            for name in item.plugins or (_NOBODY,):
+                self._rejected.get(name, {}).pop(uid, None)
         self._touched.discard(uid)
         if self._flights.pop(uid, None) is not None and not self._flights:
             self._missed.clear()
@@ -328,6 +359,8 @@ class Queue(Generic[Event]):
             resting.push((item.rests_until_s, item.ticket), uid)
         elif item.place is Place.UNSCHEDULABLE:
             self._parked[uid] = None
+            for name in item.plugins or (_NOBODY,):
+                self._rejected.setdefault(name, {})[uid] = None
         elif item.place is Place.IN_FLIGHT:
             self._flights[uid] = len(self._missed)
         return item

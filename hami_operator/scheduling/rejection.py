@@ -25,3 +25,8 @@ class Rejection:
     resolvable: bool
     reasons: tuple[errors.Reason, ...] = ()
     detail: str = ""
+
+
+def final(plugin: str, text: str) -> Rejection:
+    """A refusal that no other pod's end would change."""
+    return Rejection(plugin=plugin, texts=(text,), resolvable=False)

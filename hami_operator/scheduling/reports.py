@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from hami_operator.protocol import decision, nodelock
+from hami_operator.protocol import decision, keys, nodelock
 from hami_operator.scheduling import claim, effects, quota, serving
 from hami_operator.scheduling import pod as pods
 
@@ -108,13 +108,22 @@ def misunderstood(pod: pods.Pod, message: str) -> effects.PodEvent:
     return _warning(effects.PodRef.of(pod), "PolicyNotUnderstood", message)
 
 
-def preempted(order: effects.Evict) -> effects.PodEvent:
-    """A pod had to go for a more important one."""
+def unsized(pod: pods.Pod) -> effects.PodEvent:
+    """The pod belongs to a gang, and is placed without regard to it."""
+    text = (
+        f"placed without its gang {pod.gang.name}: neither a PodGroup nor the annotation "
+        f"{keys.GANG_MIN_MEMBER} says how many of its pods have to run together"
+    )
+    return _warning(effects.PodRef.of(pod), "GangWithoutSize", text)
+
+
+def preempted(victim: effects.PodRef, node: str, uid: str) -> effects.PodEvent:
+    """A pod had to go for a more important one, which has that UID."""
     return effects.PodEvent(
-        pod=order.pod,
+        pod=victim,
         type=effects.EventType.NORMAL,
         reason="Preempted",
-        message=f"Preempted by pod {order.preemptor} on node {order.node}",
+        message=f"Preempted by pod {uid} on node {node}",
         action="Preempting",
     )
 

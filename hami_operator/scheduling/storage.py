@@ -20,7 +20,6 @@ SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
 NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
 _CLASS: Final = "volume.beta.kubernetes.io/storage-class"
 _BOUND: Final = "pv.kubernetes.io/bind-completed"
-_MIGRATED: Final = "storage.alpha.kubernetes.io/migrated-plugins"
 _TOO_MUCH: Final = 2**200
 """Stands for a request that cannot be read: no volume holds it."""
 
@@ -71,8 +70,8 @@ class Volume:
     Attributes:
         claim: namespace, name and UID of the claim that it is for; None for any.
         affinity: the nodes that reach it; None for all.
-        driver: CSI driver; of the plugin that was once built in, where it is of such a kind.
-        plugin: name of that plugin; empty for a volume of a CSI driver.
+        driver: CSI driver that attaches it.
+        native: it was made for that driver, and not for the plugin that was built in before.
     """
 
     name: str
@@ -90,7 +89,7 @@ class Volume:
     terminating: bool = False
     driver: str = ""
     handle: str = ""
-    plugin: str = ""
+    native: bool = False
 
     def is_for(self, claim: Claim) -> bool:
         """Whether it is meant for this claim."""
@@ -134,12 +133,11 @@ class Class:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class CsiNode:
-    """A CSINode: how many volumes of which driver can be attached, and which plugins moved."""
+    """A CSINode: how many volumes of which driver can be attached."""
 
     name: str
     uid: str
     limits: Mapping[str, int] = dataclasses.field(default_factory=fields.empty)
-    migrated: frozenset[str] = frozenset()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -204,7 +202,7 @@ def read_volume(raw: Mapping[str, Any]) -> Volume:
     """A PersistentVolume."""
     found, meta, spec = _open(raw)
     required = found.mapping(spec, "nodeAffinity", "spec.").get("required")
-    driver, handle, plugin = _source(spec, found)
+    driver, handle, native = _source(spec, found)
     return Volume(
         name=found.text(meta, "name", "metadata."),
         uid=found.text(meta, "uid", "metadata."),
@@ -221,7 +219,7 @@ def read_volume(raw: Mapping[str, Any]) -> Volume:
         terminating=meta.get("deletionTimestamp") is not None,
         driver=driver,
         handle=handle,
-        plugin=plugin,
+        native=native,
     )
 
 
@@ -252,12 +250,10 @@ def read_csi_node(raw: Mapping[str, Any]) -> CsiNode:
         count = found.mapping(driver, "allocatable", f"{place}.").get("count")
         if isinstance(count, int):
             limits[found.text(driver, "name", f"{place}.")] = count
-    migrated = found.texts(meta, "annotations", "metadata.").get(_MIGRATED, "")
     return CsiNode(
         name=found.text(meta, "name", "metadata."),
         uid=found.text(meta, "uid", "metadata."),
         limits=limits,
-        migrated=frozenset(part.strip() for part in migrated.split(",") if part.strip()),
     )
 
 
@@ -316,16 +312,16 @@ def _class_name(spec: Mapping[str, Any], notes: Mapping[str, str], found: fields
     return notes.get(_CLASS) or found.text(spec, "storageClassName", "spec.")
 
 
-def _source(spec: Mapping[str, Any], found: fields.Fields) -> tuple[str, str, str]:
+def _source(spec: Mapping[str, Any], found: fields.Fields) -> tuple[str, str, bool]:
     csi = found.mapping(spec, "csi", "spec.")
     if csi:
         driver = found.text(csi, "driver", "spec.csi.")
-        return driver, found.text(csi, "volumeHandle", "spec.csi."), ""
+        return driver, found.text(csi, "volumeHandle", "spec.csi."), True
     for field, plugin in pod_volumes.PLUGINS.items():
         source = found.mapping(spec, field, "spec.")
         if source:
-            return plugin.driver, plugin.identity(source), plugin.name
-    return "", "", ""
+            return plugin.driver, plugin.identity(source), False
+    return "", "", False
 
 
 def _claim_of(spec: Mapping[str, Any], found: fields.Fields) -> tuple[str, str, str] | None:

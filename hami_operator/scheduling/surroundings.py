@@ -33,8 +33,7 @@ class Surroundings:
     objects: objects.Objects
 
 
-def empty() -> Surroundings:
-    """Nothing but the pod and the node."""
-    return Surroundings(
-        nodes=(), pods=neighbours.Neighbours(lambda _: fields.EMPTY), objects=objects.Objects()
-    )
+def alone(nodes: Sequence[Holder] = ()) -> Surroundings:
+    """No other pods and no objects."""
+    nobody = neighbours.Neighbours(lambda _: fields.EMPTY)
+    return Surroundings(nodes=nodes, pods=nobody, objects=objects.Objects())

@@ -32,7 +32,7 @@ class Question:
     """Which pods on nodes are counted.
 
     Attributes:
-        scopes: all of them must cover a pod.
+        scopes: all of them must cover a pod; without any, none does.
         staying: pods that are being deleted do not count.
     """
 
@@ -43,7 +43,7 @@ class Question:
         """Whether the pod counts."""
         if self.staying and pod.terminating:
             return False
-        return all(scope.covers(pod) for scope in self.scopes)
+        return bool(self.scopes) and all(scope.covers(pod) for scope in self.scopes)
 
     def __hash__(self) -> int:
         return self._hash

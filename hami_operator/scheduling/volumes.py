@@ -13,7 +13,7 @@ class Plugin(NamedTuple):
     """A kind of volume that Kubernetes once had built in, and the CSI driver that serves it now.
 
     Attributes:
-        name: what annotations of a CSINode and provisioners call it.
+        name: what provisioners call it.
         driver: the CSI driver.
         identity: reads what tells two such volumes apart.
     """
@@ -89,7 +89,6 @@ class Disk:
 class Attached:
     """A volume of a CSI driver that stands in the pod's specification."""
 
-    plugin: str
     driver: str
     handle: str
 
@@ -101,6 +100,7 @@ class Volumes:
     claims: tuple[Claimed, ...] = ()
     disks: tuple[Disk, ...] = ()
     attached: tuple[Attached, ...] = ()
+    images: tuple[str, ...] = ()
 
     @property
     def claim_names(self) -> frozenset[str]:
@@ -119,9 +119,10 @@ def read(spec: Mapping[str, Any], pod_name: str, found: fields.Fields) -> Volume
     claims = tuple(_claims(listed, pod_name, found))
     disks = tuple(_disks(listed, found))
     attached = tuple(_attached(listed, found))
-    if not (claims or disks or attached):
+    images = tuple(_images(listed, found))
+    if not (claims or disks or attached or images):
         return NONE
-    return Volumes(claims=claims, disks=disks, attached=attached)
+    return Volumes(claims=claims, disks=disks, attached=attached, images=images)
 
 
 _Listed = Iterable[tuple[str, Mapping[str, Any]]]
@@ -159,9 +160,14 @@ def _attached(listed: _Listed, found: fields.Fields) -> Iterator[Attached]:
             if volume[kind] is not None:
                 source = found.mapping(volume, kind, f"{place}.")
                 plugin = PLUGINS[kind]
-                yield Attached(
-                    plugin=plugin.name, driver=plugin.driver, handle=plugin.identity(source)
-                )
+                yield Attached(driver=plugin.driver, handle=plugin.identity(source))
+
+
+def _images(listed: _Listed, found: fields.Fields) -> Iterator[str]:
+    for place, volume in listed:
+        if volume.get("image") is not None:
+            source = found.mapping(volume, "image", f"{place}.")
+            yield found.text(source, "reference", f"{place}.image.")
 
 
 _ALONE: Final = "awsElasticBlockStore"

@@ -5,7 +5,17 @@ from __future__ import annotations
 import dataclasses
 
 from hami_operator.protocol import instant
-from hami_operator.scheduling import allocator, filters, hints, ledger, nodes, queue, quota
+from hami_operator.scheduling import (
+    allocator,
+    filters,
+    hints,
+    ledger,
+    nodes,
+    objecthints,
+    objects,
+    queue,
+    quota,
+)
 from hami_operator.scheduling import pod as pods
 
 
@@ -70,6 +80,17 @@ class Wakes:
         old = before if before.node_name else dataclasses.replace(before, node_name=entry.node)
         cause = hints.PodChange(old=old, new=after)
         self.queue.wake(Wake(cause=cause, words=freed, namespace=entry.namespace), now)
+
+    def by_arrival(self, pod: pods.Pod, now: instant.Instant) -> None:
+        """Wake by a pod that has come to a node: some want to be near it, or as many elsewhere."""
+        cause = hints.PodChange(old=None, new=pod)
+        self.queue.wake(Wake(cause=cause), now, among=hints.BY_ARRIVAL)
+
+    def by_object(self, change: objects.Change | None, now: instant.Instant) -> None:
+        """Wake by a claim, a volume or another object beside pods and nodes."""
+        if change is not None:
+            among = objecthints.affected(change.kind)
+            self.queue.wake(Wake(cause=change), now, among=among)
 
     def by_quota(self, change: quota.Change, now: instant.Instant) -> None:
         """Wake by a quota that allows more than before."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
 from hami_operator.devices import registry as registries
 from hami_operator.protocol import decision
@@ -99,6 +99,13 @@ class Bench:
                 for card in entry.usage.get(word, ()):
                     found.setdefault((word, card), set()).add(uid)
         return tuple(frozenset(found[key]) for key in sorted(found))
+
+    def share(self, uid: str) -> Hashable:
+        """How much a movable pod holds of how many cards, and of everything else."""
+        entry = self._entries[uid]
+        cards = (one for each in entry.usage.values() for one in each.values())
+        shares = sorted((one.used, one.memory_mib, one.cores) for one in cards)
+        return tuple(shares), frozenset(entry.requests.items())
 
     def fits(self, gone: frozenset[str]) -> bool:
         """Whether the incoming pod would fit if these were gone and all others there."""

@@ -22,6 +22,7 @@ from hami_operator.scheduling import (
     ledger,
     locks,
     lockwatch,
+    objects,
     oddities,
     queue,
     reports,
@@ -154,6 +155,7 @@ class World:
         sighting = self._seen.see(pod)
         if not sighting.news:
             return ()
+        self._attempts.assembly.gangs.see(pod)
         unlocked = self._locks.pod_seen(pod, sighting.before, now, at_start=not self.active)
         if pod.node_name:
             return (*self._bound(pod, sighting.before, now), *unlocked)
@@ -164,7 +166,7 @@ class World:
         """A pod is deleted or has ended: whatever it held is free at once."""
         pod = self._seen.end(uid)
         self.queue.remove(uid)
-        self._attempts.repellers.remove(uid)
+        self._attempts.neighbours.remove(uid)
         self._refused.discard(uid)
         self._attempts.forget(uid)
         self._attempts.preemptor.gone(uid)
@@ -172,6 +174,7 @@ class World:
         told = self._told(self.oddities.gone(uid, transition))
         if pod is None:
             return told
+        self._attempts.assembly.ended(pod, now)
         self._waking.by_pod(pod, None, transition, now)
         return (*told, *self._locks.pod_gone(pod, now))
 
@@ -208,6 +211,46 @@ class World:
         self._attempts.preemptor.budgets.gone(namespace, name, uid)
         return ()
 
+    # ---- other objects
+
+    @property
+    def wanted_kinds(self) -> frozenset[objects.Kind]:
+        """Kinds of objects that some pod needs to be watched."""
+        return self._attempts.objects.wanted
+
+    def object_seen(
+        self, kind: objects.Kind, raw: Mapping[str, Any], now: instant.Instant
+    ) -> Effects:
+        """A claim, a volume or another object as the API shows it."""
+        self._waking.by_object(self._attempts.objects.seen(kind, raw), now)
+        return ()
+
+    def object_gone(
+        self, kind: objects.Kind, reference: tuple[str, str, str], now: instant.Instant
+    ) -> Effects:
+        """An object with this namespace, name and UID is deleted; another of its name stays."""
+        self._waking.by_object(self._attempts.objects.gone(kind, *reference), now)
+        return ()
+
+    def objects_listed(self, kind: objects.Kind, now: instant.Instant) -> Effects:
+        """All objects of a kind have been seen; they stay known through all terms."""
+        self._waking.by_object(self._attempts.objects.complete(kind), now)
+        return ()
+
+    # ---- gangs
+
+    def group_seen(self, raw: Mapping[str, Any], now: instant.Instant) -> Effects:
+        """A PodGroup as the API shows it: how many of its pods have to run together."""
+        assembly = self._attempts.assembly
+        assembly.rouse(assembly.gangs.group_seen(raw), now)
+        return ()
+
+    def group_gone(self, namespace: str, name: str, uid: str, now: instant.Instant) -> Effects:
+        """A PodGroup is deleted; another one of its name stays."""
+        assembly = self._attempts.assembly
+        assembly.rouse(assembly.gangs.group_gone(namespace, name, uid), now)
+        return ()
+
     # ---- time
 
     def tick(self, now: instant.Instant) -> Effects:
@@ -222,7 +265,8 @@ class World:
             for service in self._locks.services.stuck(now)
         )
         told = (effect for change in expired for effect in change.effects)
-        return (*told, *stuck, *self._locks.stale(now))
+        overdue = self._attempts.assembly.overdue(now)
+        return (*told, *stuck, *self._locks.stale(now), *overdue)
 
     def handshakes(self, now: instant.Instant) -> Mapping[str, Mapping[str, str]]:
         """Node to the handshake annotations to write on it at this tick."""
@@ -302,11 +346,13 @@ class World:
         self._attempts.preemptor.promises.drop(pod.uid)
         ours = pod.scheduler_name == self._settings.scheduler_name and not self.active
         transition = self.ledger.observe(pod, ours=ours)
-        self._attempts.repellers.add(pod, pod.node_name)
+        self._attempts.neighbours.add(pod, pod.node_name)
         told = [*self.oddities.found(pod, transition.findings), *self._refusal(pod)]
         if self.active and transition.findings:
             told += self.oddities.node_changed(pod.node_name)
         self._waking.by_pod(before, pod, transition, now)
+        if before is None or not before.node_name:
+            self._waking.by_arrival(pod, now)
         return self._told(told)
 
     def _pending(self, pod: pods.Pod, now: instant.Instant) -> None:

@@ -7,17 +7,20 @@ else the first bound pod that still waits for its devices, and serves that pod's
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from hami_operator import errors
 from hami_operator.devices import registry, vendor
 from hami_operator.protocol import bindphase, decision, keys, nodelock
+from hami_operator.simulator import instances, kubelet, plugin
 
 Raw = Mapping[str, Any]
 Served = Mapping[tuple[str, str], int]
 """(pod UID, keyword) to the number of segments that its plugin has handed out."""
 
+_FLAG: Final = re.compile(r"^false$|(?<=\"allocated\":)false")
 _WAITING: Final = frozenset({bindphase.Phase.ALLOCATING, bindphase.Phase.SUCCESS})
 
 
@@ -43,11 +46,13 @@ class Granted:
         picks: what the container gets.
         remaining: new to-allocate value; None for plugins that erase nothing.
         finished: the plugin has no more to do for this pod.
+        made: new list of the pod's instances, for cards that are given in such.
     """
 
     picks: tuple[decision.Pick, ...]
     remaining: str | None
     finished: bool
+    made: str | None = None
 
 
 def shares_lock(row: vendor.Vendor) -> bool:
@@ -99,17 +104,18 @@ def oldest_unserved(row: vendor.Vendor, pods: Iterable[Raw], served: Served) -> 
 
 
 def allocate(
-    row: vendor.Vendor, rows: registry.Registry, pod: Raw, served: Served, wanted: int
+    one: plugin.Plugin, rows: registry.Registry, pod: Raw, served: Served, call: kubelet.Call
 ) -> Granted | Refused:
     """Hand out the next segment of a pod.
 
     Args:
-        row: whose plugin is asked.
+        one: the plugin that is asked.
         rows: all rows; a plugin reads the decisions of all types.
         pod: the one that it found.
         served: what has been handed out before.
-        wanted: number of devices that kubelet asks for.
+        call: what kubelet asks for.
     """
+    row = one.row
     value = _annotations(pod).get(_key(row))
     broken = _unreadable(rows, pod)
     if value is None or broken:
@@ -120,13 +126,27 @@ def allocate(
     if done >= len(left):
         return Refused(why=f"{_key(row)} holds nothing more to allocate")
     picks = decision.decode(segments[left[done]], key=_key(row))[0]
-    if len(picks) != wanted:
-        return Refused(why=f"device number not matched: {len(picks)} decided, {wanted} asked for")
+    given = sum(map(call.measure, picks)) if call.measure else call.amount
+    if given != call.amount:
+        why = f"device number not matched: {given} decided, {call.amount} asked for"
+        return Refused(why=why)
     if not row.consumes:
         return Granted(picks=picks, remaining=None, finished=done + 1 == len(left))
+    try:
+        made = _made(one, pod, left[0], picks)
+    except instances.Mismatch as mismatch:
+        return Refused(why=str(mismatch))
     remaining = _erased(segments, left[0])
-    more = any(decision.unserved(remaining, one.keyword) for one in rows)
-    return Granted(picks=picks, remaining=remaining, finished=not more)
+    more = any(decision.unserved(remaining, other.keyword) for other in rows)
+    return Granted(picks=picks, remaining=remaining, finished=not more, made=made)
+
+
+def _made(one: plugin.Plugin, pod: Raw, slot: int, picks: Sequence[decision.Pick]) -> str | None:
+    """The pod's list with the instances of a slot created; None for cards given otherwise."""
+    if not one.model.profiles:
+        return None
+    (key,) = one.row.pod.plugin
+    return instances.create(_annotations(pod).get(key, ""), key=key, slot=slot, picks=picks)
 
 
 def _erased(segments: Sequence[str], place: int) -> str:
@@ -149,10 +169,12 @@ def _unreadable(rows: registry.Registry, pod: Raw) -> str:
 def marks(row: vendor.Vendor, pod: Raw, phase: bindphase.Phase) -> Mapping[str, str]:
     """Annotations that a plugin sets when it has done with a pod.
 
-    A flag of its own that the scheduler wrote as ``false`` becomes ``true`` where all went well.
+    A flag of its own that the scheduler wrote as ``false`` becomes ``true`` where all went well,
+    also inside JSON.
     """
-    written = _annotations(pod)
-    flags = {key: "true" for key in row.pod.plugin if written.get(key) == "false"}
+    written = {key: text for key, text in _annotations(pod).items() if key in row.pod.plugin}
+    turned = {key: _FLAG.sub("true", text) for key, text in written.items()}
+    flags = {key: text for key, text in turned.items() if text != written[key]}
     done = phase is bindphase.Phase.SUCCESS
     return {keys.BIND_PHASE: phase.value} | (flags if done else {})
 

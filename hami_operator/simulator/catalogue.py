@@ -7,121 +7,232 @@ out about its cards.
 from __future__ import annotations
 
 import dataclasses
-import enum
-import uuid
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from hami_operator import errors
-from hami_operator.protocol import register
+from hami_operator.protocol import decision, register
+from hami_operator.simulator import forms, models
 
-_IDS: Final = uuid.UUID("7c9e6a52-0f6f-4c1c-9d8e-3c1a5b0d2f41")
-
-
-class Shown(enum.Enum):
-    """How a plugin publishes its cards."""
-
-    SEVEN = "a register of seven text fields"
-    NINE = "a register of nine text fields"
-    JSON = "a register in JSON"
-    CAPACITY = "capacity of the node alone"
+_Model = models.Model
+_Shown = models.Shown
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class Model:
-    """One product.
-
-    Attributes:
-        word: keyword of the vendor's row.
-        shown: how its plugin publishes it.
-        product: model text of the register.
-        prefix: what its card ids begin with.
-        count: how many containers may share a card.
-        memory_mib: memory of a card.
-        cores: cores of a card, in the unit of the row.
-        mode: mode text of the register.
-        legacy: an old plugin, which uses the row's older handshake key.
-    """
-
-    word: str
-    shown: Shown
-    product: str = ""
-    prefix: str = ""
-    count: int = 10
-    memory_mib: int
-    cores: int = 100
-    mode: str = ""
-    legacy: bool = False
-
-    def cards(self, node: str, number: int) -> tuple[register.Card, ...]:
-        """Cards with ids that are the same in every run and differ between nodes."""
-        return tuple(
-            register.Card(
-                id=f"{self.prefix}-{uuid.uuid5(_IDS, f'{node}/{self.word}/{index}')}",
-                index=index,
-                count=self.count,
-                memory_mib=self.memory_mib,
-                cores=self.cores,
-                model=self.product,
-                numa=2 * index // max(number, 2),
-                mode=self.mode,
-            )
-            for index in range(number)
-        )
+def _instance(name: str, memory_mib: int, cores: int, *starts: int, size: int) -> register.Profile:
+    places = tuple(register.Placement(start=start, size=size) for start in starts)
+    return register.Profile(
+        name=name,
+        memory_mib=memory_mib,
+        cores=cores,
+        slices=int(name[0]),
+        placements=places,
+    )
 
 
-MODELS: Final[Mapping[str, Model]] = {
-    "nvidia": Model(
+def _network(index: int) -> Mapping[str, Any]:
+    """Four cards each lie in a network of their own."""
+    return {"NetworkID": index // 4}
+
+
+def _one_network(index: int) -> Mapping[str, Any]:
+    return {"NetworkID": 0}
+
+
+def _die(index: int) -> Mapping[str, Any]:
+    """Two dies on each card."""
+    return {"AIC": str(index // 2), "DeviceStrategy": "die"}
+
+
+def _slices(pick: decision.Pick) -> int:
+    """The decision says in percent how many sixths it gives."""
+    return max(6 * pick.cores // 100, 1)
+
+
+def _single_cores(pick: decision.Pick) -> int:
+    """Cores are a mask."""
+    return pick.cores.bit_count()
+
+
+def _chip(word: str, **facts: Any) -> _Model:
+    return _Model(word=word, shown=_Shown.JSON, product=word, prefix=word, count=4, **facts)
+
+
+def _iluvatar(word: str) -> _Model:
+    return _Model(word=word, shown=_Shown.NINE, product=word, prefix="GPU", memory_mib=32768)
+
+
+MODELS: Final[Mapping[str, models.Model]] = {
+    "nvidia": _Model(
         word="NVIDIA",
-        shown=Shown.JSON,
+        shown=_Shown.JSON,
         product="NVIDIA A100-SXM4-40GB",
         prefix="GPU",
         memory_mib=40960,
         mode="hami-core",
     ),
-    "nvidia-text": Model(
+    "nvidia-text": _Model(
         word="NVIDIA",
-        shown=Shown.SEVEN,
+        shown=_Shown.SEVEN,
         product="NVIDIA-Tesla V100-PCIE-32GB",
         prefix="GPU",
         memory_mib=32768,
     ),
-    "nvidia-legacy": Model(
+    "nvidia-legacy": _Model(
         word="NVIDIA",
-        shown=Shown.NINE,
+        shown=_Shown.NINE,
         product="NVIDIA-NVIDIA A30",
         prefix="GPU",
         memory_mib=24576,
         mode="hami-core",
         legacy=True,
     ),
-    "mlu": Model(
+    "nvidia-linked": _Model(
+        word="NVIDIA",
+        shown=_Shown.JSON,
+        product="NVIDIA H100-SXM5-80GB",
+        prefix="GPU",
+        memory_mib=81920,
+        mode="hami-core",
+        notes=forms.pair_links,
+    ),
+    "nvidia-mig": _Model(
+        word="NVIDIA",
+        shown=_Shown.JSON,
+        product="NVIDIA A100-SXM4-40GB",
+        prefix="GPU",
+        count=7,
+        memory_mib=40960,
+        mode="mig",
+        profiles=(
+            _instance("1g.5gb", 5120, 14, *range(7), size=1),
+            _instance("2g.10gb", 10240, 28, 0, 2, 4, size=2),
+            _instance("3g.20gb", 20480, 42, 0, 4, size=4),
+            _instance("7g.40gb", 40960, 100, 0, size=8),
+        ),
+    ),
+    "mlu": _Model(
         word="MLU",
-        shown=Shown.SEVEN,
+        shown=_Shown.SEVEN,
         product="MLU-MLU370-X4",
         prefix="MLU",
         memory_mib=23296,
     ),
-    "mlu-capacity": Model(word="MLU", shown=Shown.CAPACITY, count=100, memory_mib=24576),
-    "hcu": Model(
+    "mlu-capacity": _Model(
+        word="MLU",
+        shown=_Shown.CAPACITY,
+        count=100,
+        memory_mib=24576,
+        offers={"count": 100, "cores": 100, "memory": 96},
+    ),
+    "hcu": _Model(
         word="HCU",
-        shown=Shown.NINE,
+        shown=_Shown.NINE,
         product="HCU-K100_AI",
         prefix="HCU",
         count=4,
         memory_mib=65520,
         mode="hami",
     ),
-    "dcu": Model(
+    "dcu": _Model(
         word="DCU",
-        shown=Shown.SEVEN,
+        shown=_Shown.SEVEN,
         product="DCU-Z100L",
         prefix="DCU",
         count=4,
         memory_mib=16368,
     ),
-    "mthreads": Model(
-        word="Mthreads", shown=Shown.CAPACITY, count=100, memory_mib=49152, cores=16
+    "mr-v100": _iluvatar("MR-V100"),
+    "mr-v50": _iluvatar("MR-V50"),
+    "bi-v150": _iluvatar("BI-V150"),
+    "bi-v100": _iluvatar("BI-V100"),
+    "mthreads": _Model(
+        word="Mthreads",
+        shown=_Shown.CAPACITY,
+        count=100,
+        memory_mib=49152,
+        cores=16,
+        offers={"count": 100, "cores": 16, "memory": 96},
+    ),
+    "metax-gpu": _Model(
+        word="Metax-GPU",
+        shown=_Shown.CAPACITY,
+        count=1,
+        memory_mib=65536,
+        notes=forms.topology,
+    ),
+    "metax-sgpu": _Model(
+        word="Metax-SGPU",
+        shown=_Shown.OWN,
+        product="C500",
+        prefix="GPU",
+        count=16,
+        memory_mib=65536,
+        listed=forms.shared_gpus,
+    ),
+    "ascend910a": _chip("Ascend910A", memory_mib=32768, cores=30, facts=_network),
+    "ascend910b2": _chip("Ascend910B2", memory_mib=65536, cores=24, facts=_network),
+    "ascend910b3": _chip("Ascend910B3", memory_mib=65536, cores=20, facts=_network),
+    "ascend910b4-1": _chip("Ascend910B4-1", memory_mib=65536, cores=20, facts=_network),
+    "ascend910b4": _chip("Ascend910B4", memory_mib=32768, cores=20, facts=_network),
+    "ascend910b4-soft": _chip(
+        "Ascend910B4", memory_mib=32768, facts=_network, notes=forms.soft_split
+    ),
+    "ascend910c": _chip("Ascend910C", memory_mib=65536, cores=20, facts=_one_network),
+    "ascend310p": _chip("Ascend310P", memory_mib=21527, cores=8),
+    "gcu": _Model(word="GCU", shown=_Shown.CAPACITY, count=1, memory_mib=100),
+    "enflame": _Model(
+        word="Enflame",
+        shown=_Shown.OWN,
+        count=6,
+        memory_mib=40960,
+        offers={"count": 6, "memory": 40, "cores": 100},
+        asked={"count": _slices, "memory": None, "cores": None},
+        listed=forms.sliced,
+    ),
+    "kunlun": _Model(
+        word="kunlun", shown=_Shown.CAPACITY, count=100, memory_mib=98304, offers={"count": 1}
+    ),
+    "xpu": _Model(
+        word="XPU",
+        shown=_Shown.JSON,
+        product="P800",
+        prefix="P800",
+        count=4,
+        memory_mib=98304,
+    ),
+    "aws-neuron": _Model(
+        word="AWSNeuron",
+        shown=_Shown.CAPACITY,
+        count=2,
+        cores=0b11,
+        offers={"count": 1, "cores": 2},
+        asked={"count": models.each, "cores": _single_cores},
+        labels={"node.kubernetes.io/instance-type": "inf2.24xlarge"},
+    ),
+    "amd": _Model(
+        word="AMD",
+        shown=_Shown.JSON,
+        product="AMD Instinct MI300X VF",
+        prefix="GPU",
+        memory_mib=196608,
+        cores=304,
+    ),
+    "vastai": _Model(
+        word="Vastai",
+        shown=_Shown.JSON,
+        product="VA16",
+        prefix="VA",
+        count=1,
+        memory_mib=32768,
+        facts=_die,
+    ),
+    "biren": _Model(
+        word="Biren",
+        shown=_Shown.JSON,
+        product="Biren-BR104",
+        prefix="BR104",
+        count=1,
+        memory_mib=32768,
     ),
 }
 """All entries, by the names that the command line uses."""
@@ -131,7 +242,7 @@ MODELS: Final[Mapping[str, Model]] = {
 class Equipment:
     """Cards of one model in a node."""
 
-    model: Model
+    model: models.Model
     number: int = 4
 
 
@@ -156,7 +267,7 @@ class Host:
     pods: str = "110"
 
 
-def find(name: str) -> Model:
+def find(name: str) -> models.Model:
     """The entry called ``name``.
 
     Raises:
@@ -172,15 +283,28 @@ def hosts(
 ) -> tuple[Host, ...]:
     """Equal shares of nodes for each family: ``sim-01``, ``sim-02``, … in turn.
 
+    Args:
+        count: how many nodes.
+        families: entries of the catalogue; ``nvidia+hcu`` is a node with cards of both.
+        cards: how many of each entry.
+        prefix: what the names begin with.
+
     Raises:
-        errors.SettingsError: a family that the catalogue does not have.
+        errors.SettingsError: a family that the catalogue does not have, or two of one row.
     """
-    models = [find(name) for name in families]
+    chosen = [_equipment(family, cards) for family in families]
     width = max(2, len(str(count)))
     return tuple(
         Host(
             name=f"{prefix}{number + 1:0{width}}",
-            equipment=(Equipment(model=models[number % len(models)], number=cards),),
+            equipment=chosen[number % len(chosen)],
         )
         for number in range(count)
     )
+
+
+def _equipment(family: str, cards: int) -> tuple[Equipment, ...]:
+    found = [find(name.strip()) for name in family.split("+")]
+    if len({model.word for model in found}) < len(found):
+        raise errors.SettingsError("families", f"{family!r} names cards of one type twice")
+    return tuple(Equipment(model=model, number=cards) for model in found)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from hami_operator import errors
-from hami_operator.devices import registry
 from hami_operator.protocol import quantity
+from hami_operator.simulator import models, plugin
 
 Raw = Mapping[str, Any]
 
@@ -21,11 +21,19 @@ ENDED: Final = frozenset({"Succeeded", "Failed"})
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Call:
-    """One ``Allocate``: a container, the row whose plugin is asked, and how many devices."""
+    """One ``Allocate``.
+
+    Attributes:
+        container: for which one.
+        word: keyword of the row whose plugin is asked.
+        amount: how much of the resource.
+        measure: how much of that a pick is; None where a pick does not tell.
+    """
 
     container: str
     word: str
-    count: int
+    amount: int
+    measure: models.Measure | None = models.each
 
 
 def is_new(pod: Raw) -> bool:
@@ -34,15 +42,27 @@ def is_new(pod: Raw) -> bool:
     return phase == "Pending" and "deletionTimestamp" not in pod["metadata"]
 
 
-def calls(pod: Raw, rows: registry.Registry) -> Iterator[Call]:
-    """The allocations at admission: init containers first, one call per container and row."""
+def calls(pod: Raw, plugins: Iterable[plugin.Plugin]) -> Iterator[Call]:
+    """The allocations at admission: init containers first, one call per container and plugin.
+
+    Nobody is asked for a resource that the node never had.
+    """
     spec = pod["spec"]
+    ordered = sorted(plugins, key=lambda one: one.row.keyword)
     for container in (*(spec.get("initContainers") or ()), *spec["containers"]):
-        limits = (container.get("resources") or {}).get("limits") or {}
-        for row in rows:
-            count = _whole(str(limits.get(row.resources.count, "0")))
-            if count:
-                yield Call(container=container["name"], word=row.keyword, count=count)
+        for one in ordered:
+            yield from _call(container, one)
+
+
+def _call(container: Raw, one: plugin.Plugin) -> Iterator[Call]:
+    """The call for the first resource of the plugin that the container names."""
+    limits = (container.get("resources") or {}).get("limits") or {}
+    for name, measure in one.model.asked.items():
+        amount = _whole(str(limits.get(getattr(one.row.resources, name), "0")))
+        if amount:
+            word = one.row.keyword
+            yield Call(container=container["name"], word=word, amount=amount, measure=measure)
+            return
 
 
 def _whole(text: str) -> int:

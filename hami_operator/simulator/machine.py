@@ -105,7 +105,10 @@ class Machine:
 
     def _node(self) -> Raw:
         host = self.host
-        labels = {"kubernetes.io/hostname": host.name, "kubernetes.io/os": "linux", **host.labels}
+        labels = {"kubernetes.io/hostname": host.name, "kubernetes.io/os": "linux"}
+        for equipment in host.equipment:
+            labels |= equipment.model.labels
+        labels |= host.labels
         ordinary = {"cpu": host.cpu, "memory": host.memory, "pods": host.pods}
         capacity, allocatable = self._resources()
         return {
@@ -218,7 +221,7 @@ class Machine:
                 await self._admit(pod, spawn)
 
     async def _admit(self, pod: Raw, spawn: Spawn) -> None:
-        for call in kubelet.calls(pod, self._rows):
+        for call in kubelet.calls(pod, self.plugins.values()):
             answer = await self._allocate(call)
             if isinstance(answer, allocation.Refused):
                 self._done.add(pod["metadata"]["uid"])
@@ -263,9 +266,7 @@ class Machine:
     # ---- allocation
 
     async def _allocate(self, call: kubelet.Call) -> allocation.Granted | allocation.Refused:
-        """One ``Allocate``; kubelet asks nobody for a resource that its node never had."""
-        if call.word not in self.plugins:
-            return allocation.Granted(picks=(), remaining=None, finished=True)
+        """One ``Allocate``."""
         if self.plugins[call.word].delay_s:
             await self._time.sleep(self.plugins[call.word].delay_s)
         one = self.plugins[call.word]  # it may have died meanwhile
@@ -275,7 +276,7 @@ class Machine:
         pod = await self._find(one.row, node)
         if isinstance(pod, allocation.Refused):
             return pod
-        answer = self._serve(one, pod, call)
+        answer = await self._create(one.row, pod, self._serve(one, pod, call))
         await self._record(one.row, node, pod, answer)
         return answer
 
@@ -285,11 +286,29 @@ class Machine:
         if one.failing:
             self.plugins[call.word] = dataclasses.replace(one, failing=one.failing - 1)
             return allocation.Refused(why="rpc error: code = Unknown desc = told to fail")
-        answer = allocation.allocate(one.row, self._rows, pod, self._served, call.count)
+        answer = allocation.allocate(one, self._rows, pod, self._served, call)
         if isinstance(answer, allocation.Granted):
             key = (pod["metadata"]["uid"], one.row.keyword)
             self._served[key] = self._served.get(key, 0) + 1
         return answer
+
+    async def _create(
+        self, row: vendor.Vendor, pod: Raw, answer: allocation.Granted | allocation.Refused
+    ) -> allocation.Granted | allocation.Refused:
+        """Write the instances that were made, if the pod is still the one that was read."""
+        if isinstance(answer, allocation.Refused) or answer.made is None:
+            return answer
+        meta = pod["metadata"]
+        given = {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"]}
+        annotations = dict.fromkeys(row.pod.plugin, answer.made)
+        body = {"metadata": {**given, "annotations": annotations}}
+        written = await patience.insist(
+            lambda: self._client.patch_pod(meta["namespace"], meta["name"], body),
+            time=self._time,
+            what=f"instances of {_words(pod)}",
+        )
+        why = f"{_words(pod)} was changed while its instances were made"
+        return answer if written is not None else allocation.Refused(why=why)
 
     async def _find(self, row: vendor.Vendor, node: Raw | None) -> Raw | allocation.Refused:
         gone = allocation.Refused(why=f"node {self.host.name} cannot be read", marks=False)

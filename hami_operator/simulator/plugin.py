@@ -12,9 +12,10 @@ from typing import Final
 
 from hami_operator.devices import vendor
 from hami_operator.protocol import handshake, register
-from hami_operator.simulator import catalogue
+from hami_operator.simulator import catalogue, models
 
-_WIDTHS: Final = {catalogue.Shown.SEVEN: 7, catalogue.Shown.NINE: 9}
+_WIDTHS: Final = {models.Shown.SEVEN: 7, models.Shown.NINE: 9}
+_REGISTERS: Final = frozenset({*_WIDTHS, models.Shown.JSON})
 _MUST_ANSWER: Final = frozenset(
     {handshake.Kind.REQUESTING, handshake.Kind.UNREADABLE, handshake.Kind.TOMBSTONE}
 )
@@ -37,7 +38,7 @@ class Plugin:
     """
 
     row: vendor.Vendor
-    model: catalogue.Model
+    model: models.Model
     cards: tuple[register.Card, ...]
     lost: frozenset[str] = frozenset()
     alive: bool = True
@@ -53,13 +54,13 @@ class Plugin:
 
     @property
     def registers(self) -> bool:
-        """Whether it writes a register; others show capacity alone."""
-        return self.model.shown is not catalogue.Shown.CAPACITY
+        """Whether it writes a register; others have a list of their own, or capacity alone."""
+        return self.model.shown in _REGISTERS
 
     @property
     def handshake_key(self) -> str:
         """Where it answers; empty for plugins that never do."""
-        as_json = self.model.shown is catalogue.Shown.JSON
+        as_json = self.model.shown is models.Shown.JSON
         if not self.registers or (as_json and self.row.silent):
             return ""
         keys = self.row.node
@@ -83,10 +84,12 @@ def install(
 
 
 def registration(plugin: Plugin, wall: datetime.datetime) -> Mapping[str, str]:
-    """What it writes on its Node each time it registers: the register, and a sign of life."""
-    if not plugin.registers:
-        return {}
-    written = {plugin.row.node.register: _register(plugin)}
+    """What it writes on its Node each time it registers: its cards, and a sign of life."""
+    written = dict(zip(plugin.row.node.extra, plugin.model.notes(plugin.present), strict=False))
+    if plugin.registers:
+        written[plugin.row.node.register] = _register(plugin)
+    if plugin.model.listed:
+        written[plugin.row.node.listed] = plugin.model.listed(plugin.present)
     if plugin.handshake_key:
         utc = wall.astimezone(datetime.UTC)
         written[plugin.handshake_key] = f"Reported_{utc:%Y.%m.%d %H:%M:%S}"
@@ -94,7 +97,7 @@ def registration(plugin: Plugin, wall: datetime.datetime) -> Mapping[str, str]:
 
 
 def _register(plugin: Plugin) -> str:
-    if plugin.model.shown is catalogue.Shown.JSON:
+    if plugin.model.shown is models.Shown.JSON:
         return register.encode(plugin.present, register.Form.JSON)
     width = _WIDTHS[plugin.model.shown]
     return register.encode(plugin.present, register.Form.TEXT, width=width)
@@ -122,10 +125,7 @@ def allocatable(plugin: Plugin) -> Mapping[str, int]:
 
 
 def _amounts(plugin: Plugin, cards: tuple[register.Card, ...]) -> dict[str, int]:
-    row = plugin.row
-    amounts = {row.resources.count: sum(card.count for card in cards)}
-    if not plugin.registers:
-        memory_mib = sum(card.memory_mib for card in cards)
-        amounts[row.resources.cores] = sum(card.cores for card in cards)
-        amounts[row.resources.memory] = memory_mib // row.mib_per_unit
-    return amounts
+    offers = plugin.model.offers or {"count": plugin.model.count}
+    return {
+        getattr(plugin.row.resources, name): amount * len(cards) for name, amount in offers.items()
+    }

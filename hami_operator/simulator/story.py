@@ -261,6 +261,7 @@ def allowed_annotations(rows: registry.Registry) -> Iterator[str]:
     yield from (keys.NODE_LOCK, kubelet.RUN_FOR)
     for row in rows:
         yield from (row.node.register, row.node.handshake, row.node.legacy_handshake, row.lock)
+        yield from (row.node.listed, *row.node.extra)
     for shape in scenario.SHAPES:
         yield from shape.annotations
 

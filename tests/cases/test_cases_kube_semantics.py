@@ -16,14 +16,17 @@ from hami_operator.scheduling import (
     fiterror,
     fitscore,
     hints,
+    neighbours,
     nodeselector,
+    objects,
     preferences,
     rejection,
+    surroundings,
 )
 from hami_operator.scheduling import filters as filtering
 from hami_operator.scheduling import node as nodes
 from hami_operator.scheduling import pod as pods
-from hami_operator.scheduling.filters import affinity, check, gates, symmetry
+from hami_operator.scheduling.filters import affinity, check, gates
 from tests.cases import loader, uncovered
 
 Case = Mapping[str, Any]
@@ -31,7 +34,6 @@ FILE = "kube-semantics.yaml"
 LISTED = uncovered.KUBE_SEMANTICS
 ROWS = [row for row in loader.rows(FILE) if row["filter"] != "Binding"]
 """All but what ``test_cases_binding`` runs."""
-BUILT_HINTS = {"hint-23"}  # the symmetric half of InterPodAffinity answers it
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -81,44 +83,56 @@ def _said(answer: rejection.Rejection | None) -> Any:
     return {"code": code, "reasons": list(answer.texts)}
 
 
+KINDS = {
+    "PersistentVolumeClaim": objects.Kind.CLAIM,
+    "PersistentVolume": objects.Kind.VOLUME,
+    "StorageClass": objects.Kind.CLASS,
+    "CSINode": objects.Kind.CSI_NODE,
+    "CSIDriver": objects.Kind.CSI_DRIVER,
+    "CSIStorageCapacity": objects.Kind.CAPACITY,
+    "VolumeAttachment": objects.Kind.ATTACHMENT,
+    "Namespace": objects.Kind.NAMESPACE,
+    "ResourceClaim": objects.Kind.RESOURCE_CLAIM,
+    "DeviceClass": objects.Kind.DEVICE_CLASS,
+}
+
+
+def _around(case: Case) -> surroundings.Surroundings:
+    views = _views(case)
+    labels = {view.node.name: view.node.labels for view in views}
+    others = neighbours.Neighbours(lambda name: labels.get(name, {}))
+    for raw in case.get("pods", ()):
+        one = pods.read(raw)
+        others.add(one, one.node_name)
+    known = objects.Objects()
+    for kind in objects.Kind:
+        known.complete(kind)
+    for raw in case.get("objects", ()):
+        known.seen(KINDS[raw["kind"]], raw)
+    return surroundings.Surroundings(nodes=views, pods=others, objects=known)
+
+
 def _judged(
-    case: Case, early: rejection.Rejection | None, judge: check.Check | None
+    case: Case, early: rejection.Rejection | None, planned: check.Planned
 ) -> dict[str, Any]:
+    if isinstance(planned, rejection.Rejection):
+        early, planned = planned, None
     if early is not None:
         return {"*": _said(early)}
-    return {view.node.name: _said(None if judge is None else judge(view)) for view in _views(case)}
+    return {
+        view.node.name: _said(None if planned is None else planned(view)) for view in _views(case)
+    }
 
 
 def _filter(case: Case) -> dict[str, Any]:
     pod = pods.read(case["pod"])
     early = affinity.prefilter(pod) if case["filter"] == affinity.NAME else None
     planner = dict(filtering.FILTERS)[case["filter"]]
-    return _judged(case, early, planner(pod, _options(case)))
+    return _judged(case, early, planner(pod, _options(case), _around(case)))
 
 
 def _gates(case: Case) -> dict[str, Any]:
     return _judged(case, gates.prefilter(pods.read(case["pod"])), None)
-
-
-def _symmetry(case: Case) -> dict[str, Any]:
-    pod = pods.read(case["pod"])
-    if pod.unbuilt:
-        _unbuilt(case, "InterPodAffinity of the pod itself")
-    views = {view.node.name: view for view in _views(case)}
-    owners = symmetry.Owners()
-    for view in views.values():
-        for one in view.pods:
-            owners.add(one, view.node.name)
-    places = owners.places(pod, lambda name: views[name].node.labels, _namespaces(case))
-    return _judged(case, None, symmetry.plan(places))
-
-
-def _namespaces(case: Case) -> Mapping[str, Mapping[str, str]]:
-    return {
-        one["metadata"]["name"]: one["metadata"].get("labels", {})
-        for one in case.get("objects", ())
-        if one["kind"] == "Namespace"
-    }
 
 
 def _pod_requests(case: Case) -> dict[str, Any]:
@@ -192,20 +206,13 @@ def _hint(case: Case) -> dict[str, Any]:
         change = hints.PodChange(old=old and pods.read(old), new=new and pods.read(new))
     plugin = case["config"]["rejectedBy"]
     waiting = pods.read(case["pod"])
-    if plugin in waiting.unbuilt and case["id"] not in BUILT_HINTS:
-        _unbuilt(case, plugin)
     helps = hints.may_help([plugin], waiting, change, _options(case))
     return {"hint": "Queue" if helps else "Skip"}
 
 
 RUNNERS: Mapping[str, Callable[[Case], dict[str, Any]]] = {
+    **dict.fromkeys((name for name, _ in filtering.FILTERS), _filter),
     "SchedulingGates": _gates,
-    "NodeUnschedulable": _filter,
-    "NodeName": _filter,
-    "TaintToleration": _filter,
-    "NodeAffinity": _filter,
-    "NodeResourcesFit": _filter,
-    "InterPodAffinity": _symmetry,
     "TaintToleration/score": _taint_score,
     "NodeAffinity/score": _affinity_score,
     "NodeResourcesFit/score": _fit_score,

@@ -504,7 +504,7 @@ def _candidates(here: world.World) -> list[str]:
 def _pod_group_member(stated: Case, when: Case, want: Case) -> None:
     pod = builders.pod("p").merge("metadata.labels", stated.get("labels", {}))
     pod = pod.merge("spec", stated.get("spec", {}))
-    assert bool(pod.read().pod_group) is want["member"]
+    assert bool(pod.read().gang.name) is want["member"]
 
 
 def _metrics(stated: Case, when: Case, want: Case) -> None:

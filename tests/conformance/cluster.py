@@ -93,9 +93,9 @@ class Cluster:
                 running.callback(self._stop_operators)
                 yield self
                 complaints = [text for one in self.operators for text in one.complaints()]
-                assert complaints == []
+                assert not complaints, complaints
             refused = [one for one in self.requests() if one.status == 403]
-            assert not refused, "the operator lacks rights"
+            assert not refused, f"the operator lacks rights: {refused[:3]}"
         finally:
             await self._clean_up()
 

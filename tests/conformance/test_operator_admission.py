@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import base64
-import contextlib
 import datetime
-import uuid
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,99 +12,17 @@ import pytest
 from hami_operator.protocol import keys
 from hami_operator.server import authority
 from tests import builders
-from tests.conformance import operators, workload
-from tests.conformance.cluster import SCHEDULER, Cluster, eventually
+from tests.conformance import webhooks, workload
+from tests.conformance.cluster import SCHEDULER, Cluster
 
-CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
-HOST = "127.0.0.1"
 GPU = {"nvidia.com/gpu": "1"}
 SMALL = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "1000"}
-Raw = dict[str, Any]
 
 
 @pytest.fixture
 def issued(tmp_path: Path) -> authority.Issued:
     """A certificate for the webhook, in two files."""
-    now = datetime.datetime.now(datetime.UTC)
-    made = authority.issue([HOST], now=now, lifetime=datetime.timedelta(hours=1))
-    (tmp_path / "tls.crt").write_bytes(made.certificate)
-    (tmp_path / "tls.key").write_bytes(made.key)
-    return made
-
-
-def flags(folder: Path) -> tuple[str, ...]:
-    return (
-        f"--webhook-bind={HOST}:0",
-        f"--cert-file={folder / 'tls.crt'}",
-        f"--key-file={folder / 'tls.key'}",
-    )
-
-
-async def port(operator: operators.Operator) -> int:
-    """Where the webhook listens: its line is the second of that kind."""
-    await eventually(lambda: len(operator.said("serving")) == 2, "the webhook serves")
-    return int(operator.said("serving")[1]["port"])
-
-
-@contextlib.asynccontextmanager
-async def registered(
-    cluster: Cluster, number: int, issued: authority.Issued, **more: Any
-) -> AsyncIterator[None]:
-    """The API server calls us for pods of this test's namespace."""
-    name = f"hami-{uuid.uuid4().hex[:6]}"
-    webhook = {
-        "name": "pods.hami.io",
-        "admissionReviewVersions": ["v1", "v1beta1"],
-        "sideEffects": "None",
-        "failurePolicy": "Fail",
-        "timeoutSeconds": 10,
-        "clientConfig": {
-            "url": f"https://{HOST}:{number}/webhook",
-            "caBundle": base64.b64encode(issued.bundle).decode(),
-        },
-        "rules": [
-            {
-                "apiGroups": [""],
-                "apiVersions": ["v1"],
-                "operations": ["CREATE"],
-                "resources": ["pods"],
-            }
-        ],
-        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": cluster.namespace}},
-        **more,
-    }
-    body = {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "MutatingWebhookConfiguration",
-        "metadata": {"name": name},
-        "webhooks": [webhook],
-    }
-    status, answer = await cluster.api.post(CONFIGURATIONS, body)
-    assert status == 201, answer
-    try:
-        await in_force(cluster, more.get("failurePolicy", "Fail"))
-        yield
-    finally:
-        await cluster.api.delete(f"{CONFIGURATIONS}/{name}")
-
-
-async def in_force(cluster: Cluster, policy: str) -> None:
-    """The server needs a moment to take a configuration up; a dry run shows it."""
-    if policy == "Ignore":
-        return
-    body = cluster.manifest(pod("probe", {}).scheduler("default-scheduler"))
-    body["spec"]["containers"] = [
-        {"name": "c", "image": "none", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
-    ]
-
-    async def asked() -> bool:
-        status, found = await cluster.api.post(cluster.path(), body, dryRun="All")
-        return status != 201 or found["spec"]["schedulerName"] == SCHEDULER
-
-    for _ in range(200):
-        if await asked():
-            return
-    raise AssertionError("the webhook is never called")
+    return webhooks.issue(tmp_path)
 
 
 def pod(name: str, limits: Mapping[str, Any], **container: Any) -> builders.PodBuilder:
@@ -122,8 +37,8 @@ async def test_a_pod_that_names_no_scheduler_becomes_ours_and_runs(
 ) -> None:
     hosts = [workload.host(f"{cluster.prefix}0", nvidia=2)]
     async with cluster.fleet(hosts):
-        operator = await cluster.deciding(*flags(tmp_path))
-        async with registered(cluster, await port(operator), issued):
+        operator = await cluster.deciding(*webhooks.flags(tmp_path))
+        async with webhooks.registered(cluster, await webhooks.port(operator), issued):
             forged = {keys.VGPU_NODE: "elsewhere", "hami.io/gpu-scheduler-policy": "spread"}
             made = await cluster.pod(pod("whole", GPU).annotate(forged))
             assert made["spec"]["schedulerName"] == SCHEDULER
@@ -173,8 +88,8 @@ async def test_a_pod_that_names_no_scheduler_becomes_ours_and_runs(
 async def test_a_refusal_reaches_who_creates_the_pod(
     build: Any, words: str, cluster: Cluster, issued: authority.Issued, tmp_path: Path
 ) -> None:
-    operator = await cluster.deciding(*flags(tmp_path))
-    async with registered(cluster, await port(operator), issued):
+    operator = await cluster.deciding(*webhooks.flags(tmp_path))
+    async with webhooks.registered(cluster, await webhooks.port(operator), issued):
         body = cluster.manifest(build(pod("p", GPU)))
         status, answer = await cluster.api.post(cluster.path(), body)
         assert status in (403, 422), answer
@@ -190,15 +105,17 @@ async def test_without_a_webhook_pods_that_name_us_are_scheduled_all_the_same(
 ) -> None:
     hosts = [workload.host(f"{cluster.prefix}0", nvidia=1)]
     async with cluster.fleet(hosts):
-        operator = await cluster.deciding(*flags(tmp_path))
-        number = await port(operator)
+        operator = await cluster.deciding(*webhooks.flags(tmp_path))
+        number = await webhooks.port(operator)
         trusted = issued
         if down == "nobody listens":
             number = 9
         else:
             now = datetime.datetime.now(datetime.UTC)
-            trusted = authority.issue([HOST], now=now, lifetime=datetime.timedelta(hours=1))
-        async with registered(cluster, number, trusted, failurePolicy="Ignore"):
+            trusted = authority.issue(
+                [webhooks.HOST], now=now, lifetime=datetime.timedelta(hours=1)
+            )
+        async with webhooks.registered(cluster, number, trusted, failurePolicy="Ignore"):
             ours = pod("ours", SMALL).scheduler(SCHEDULER)
             await cluster.pod(ours)
             wrong = pod("wrong", {"nvidia.com/gpu": "1", "nvidia.com/gpumem-percentage": "150"})

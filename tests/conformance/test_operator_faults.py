@@ -182,7 +182,9 @@ async def test_what_happened_while_watches_were_broken_is_found_out(
         cluster.proxy() as proxy,
         cluster.fleet([workload.host(one, nvidia=1), workload.host(other, nvidia=1)]),
     ):
-        await cluster.deciding(through=proxy, node_source=source, resync_interval="5s")
+        operator = await cluster.deciding(
+            through=proxy, node_source=source, resync_interval="5s"
+        )
         await cluster.pod(builders.pod("first").container(limits=whole))
         await cluster.pod(builders.pod("second").container(limits=whole))
         await cluster.run("first", "second")
@@ -190,9 +192,15 @@ async def test_what_happened_while_watches_were_broken_is_found_out(
             proxy.fail("WATCH", path, status=410, times=2)
         proxy.cut_watches()
         await cluster.delete("first")
-        await cluster.api.delete(f"/api/v1/nodes/{cluster.where('second')}")
+        gone = cluster.where("second")
+        await cluster.api.delete(f"/api/v1/nodes/{gone}")
         await cluster.pod(builders.pod("third").container(limits=whole))
         await cluster.run("third")
+
+        async def forgotten() -> bool:
+            return await operator.metric("hami_node_device_available", node=gone) == 0
+
+        await eventually(forgotten, "the node that is gone is gone here, too")
         await cluster.pod(builders.pod("fourth").container(limits=whole))
         await cluster.waits("fourth", "0/1 nodes are available")
         assert len(proxy.failed) >= 3

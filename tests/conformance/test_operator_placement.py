@@ -252,20 +252,25 @@ async def test_the_contracts_node_is_read_and_its_decision_is_written_byte_for_b
 async def test_a_bound_pod_costs_no_read_and(
     cluster: Cluster, lock: str, cost: dict[str, int]
 ) -> None:
-    """Ten pods, one after the other, on nodes whose plugins answer no handshake."""
+    """Ten pods on as many nodes, whose plugins answer no handshake.
+
+    On one node they would take turns, and a lock that its plugin has removed a moment ago can be
+    news that crosses with our next write; then that write is a conflict, and costs a read.
+    """
     names = [f"p-{number}" for number in range(10)]
-    hosts = [workload.host(f"{cluster.prefix}{number}", nvidia=2) for number in range(4)]
+    hosts = [workload.host(f"{cluster.prefix}{number}", nvidia=2) for number in range(10)]
     async with cluster.fleet(hosts):
-        await cluster.deciding(f"--node-lock={lock}", resync_interval="1h")
+        await cluster.deciding(
+            f"--node-lock={lock}", "--node-scheduler-policy=spread", resync_interval="1h"
+        )
         before = len(await cluster.settled_requests())
         for name in names:
             limits = workload.ask("NVIDIA", memory=1000)
             await cluster.pod(builders.pod(name).container(limits=limits))
-            await cluster.run(name)
-            await cluster.until(
-                lambda: not any(audit.locks(cluster.nodes.all())), "the lock is gone"
-            )
+        await cluster.run(*names)
+        for name in names:
             await cluster.told("Scheduled", name)
+        await cluster.until(lambda: not any(audit.locks(cluster.nodes.all())), "locks are gone")
         made = await cluster.settled_requests(since=before)
     counts = Counter(
         one.words
@@ -307,7 +312,10 @@ async def test_a_pod_that_cannot_fit_says_why_once_with_counts_per_reason(
             "0/4 nodes are available: "
             "1 card(s) have too little free memory (CardInsufficientMemory), "
             "1 node(s) were unschedulable, "
-            "2 fewer cards of the type than one container asks for (NodeInsufficientDevice)."
+            "2 fewer cards of the type than one container asks for (NodeInsufficientDevice). "
+            "preemption: 0/4 nodes are available: "
+            "1 No preemption victims found for incoming pod, "
+            "3 Preemption is not helpful for scheduling."
         )
         # Somebody else's pod changes nothing for this one, and is no cause for another Event.
         await cluster.pod(builders.pod("other").container(limits=workload.ask("MLU")))

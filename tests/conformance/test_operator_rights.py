@@ -30,11 +30,33 @@ async def test_everything_that_is_granted_is_used_and_everything_used_is_granted
         proxy.fail("POST", BINDING, status=500)
         await cluster.pod(builders.pod("p").container(limits=workload.ask("NVIDIA")))
         await cluster.run("p")
+        await provoke_an_eviction(cluster)
         await provoke_a_repeated_event(cluster)
         await eventually(lambda: used(cluster) >= granted(), f"{granted() - used(cluster)} used")
         first.terminate()
         assert await asyncio.to_thread(first.wait, 20) == 0
     assert used(cluster) == granted()
+
+
+async def provoke_an_eviction(cluster: Cluster) -> None:
+    """A pod takes the place of one that matters less; it says that it waits until it can."""
+    name = f"{cluster.prefix}class"
+    urgent = {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": name},
+        "value": 1000,
+    }
+    classes = "/apis/scheduling.k8s.io/v1/priorityclasses"
+    status, answer = await cluster.api.post(classes, urgent)
+    assert status == 201, answer
+    try:
+        pod = builders.pod("urgent").container(limits=workload.whole("NVIDIA"))
+        await cluster.pod(pod.put("spec.priorityClassName", name))
+        await cluster.run("urgent")
+        assert cluster.pods.get("p") is None
+    finally:
+        await cluster.api.delete(f"{classes}/{name}")
 
 
 async def provoke_a_repeated_event(cluster: Cluster) -> None:
@@ -75,9 +97,7 @@ def used(cluster: Cluster) -> set[Right]:
 
 def granted() -> set[Right]:
     """What the shipped roles say, rule by rule."""
-    account = authorize.service_account(
-        servers.shipped(), servers.NAMESPACE, servers.ACCOUNT
-    )
+    account = authorize.service_account(servers.shipped(), servers.NAMESPACE, servers.ACCOUNT)
     return {
         (grant.namespace, verb, group, resource)
         for grant in account.grants

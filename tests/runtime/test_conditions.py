@@ -79,6 +79,29 @@ async def test_only_a_change_is_written_and_the_transition_time_stays_with_the_s
     assert ["lastTransitionTime" in each for each in written] == [True, False, False]
 
 
+@pytest.mark.parametrize(
+    ("stands", "wanted", "want"),
+    [
+        pytest.param("", "n1", ["n1"], id="a promise"),
+        pytest.param("n1", "n1", [], id="a promise that stands"),
+        pytest.param("n1", "n2", ["n2"], id="another promise"),
+        pytest.param("n1", "", [None], id="the end of a promise"),
+        pytest.param("", "", [], id="the end of none"),
+        pytest.param("n1", None, [], id="nothing said about it"),
+    ],
+)
+async def test_the_promised_node_is_written_with_the_condition(
+    stands: str, wanted: str | None, want: list[str | None]
+) -> None:
+    writer = Writer()
+    desk_ = desk(writer, fakes.FakeClock())
+    desk_.seen("u1", "False", "Unschedulable", UNFIT.message, nominated=stands)
+    for _ in range(2):
+        desk_.put(dataclasses.replace(UNFIT, nominated=wanted))
+        assert await desk_.drain(1.0)
+    assert [body["status"]["nominatedNodeName"] for _, _, body in writer.calls] == want
+
+
 async def test_what_the_pod_carries_already_is_not_written() -> None:
     writer = Writer()
     wanted = desk(writer, fakes.FakeClock())

@@ -71,7 +71,7 @@ async def test_a_fresh_lock_of_another_pod(
             on.add(built)
         on.set_lock(f"{stamp()},default,holder")
         on.add(on.ask())
-        await on.run(1.0)
+        await on.run(2.0)
         assert on.node_of() == ("n1" if want_bound else "")
         assert (on.lock() or "").endswith(",default,p" if want_bound else ",default,holder")
         assert on.writes == ([LOCK, BIND] if want_bound else [])
@@ -95,6 +95,60 @@ async def test_an_expired_lock_is_taken_unless_its_holder_may_still_be_served(
             "nodeName"
         )
         assert bool(on.node_of()) == (want_fresh or not stays)
+
+
+DONE = [
+    pytest.param({"bind_phase": "success", "left": ";;"}, True, id="success and all served"),
+    pytest.param({"bind_phase": "failed"}, True, id="its allocation failed"),
+    pytest.param({"phase": "Running"}, True, id="it runs"),
+    pytest.param({"node": "n2"}, False, id="no plugin of this node was ever asked for it"),
+]
+
+
+@pytest.mark.parametrize(("facts", "want_wait"), DONE)
+async def test_the_plugin_of_a_served_pod_has_its_chance_to_remove_the_lock(
+    facts: dict[str, Any], want_wait: bool
+) -> None:
+    async with bench.running() as on:
+        on.add_node()
+        on.add(holder(**facts))
+        on.set_lock(f"{stamp()},default,holder")
+        on.add(on.ask())
+        await on.run()
+        assert on.writes == ([] if want_wait else [LOCK, BIND])
+        on.set_lock(None) if want_wait else None
+        await on.run()
+        assert on.writes == [LOCK, BIND], "the removal ends the wait"
+        assert not [call for call in on.api.calls if call.startswith("GET")]
+
+
+async def test_a_lock_that_was_left_behind_for_longer_is_replaced_at_once() -> None:
+    async with bench.running() as on:
+        on.add_node()
+        on.add(holder(phase="Running"))
+        on.set_lock(f"{stamp()},default,holder")
+        await on.run(1.5)
+        on.add(on.ask())
+        await on.run()
+        assert on.writes == [LOCK, BIND]
+
+
+async def test_a_lock_whose_holder_is_seen_to_be_served_before_the_lock_itself_is_seen() -> None:
+    async with bench.running() as on:
+        on.add_node()
+        await on.run()
+        on.late = {"nodes"}
+        on.add(on.ask())
+        await on.run()
+        on.serve("p")
+        on.add(on.ask("q"))
+        await on.run()
+        assert on.writes == [LOCK, BIND], "the plugin's write is not met by ours"
+        on.late = set()
+        on.show()
+        await on.run()
+        assert on.writes == [LOCK, BIND, LOCK, "POST pods/q/binding"]
+        assert not [call for call in on.api.calls if call.startswith("GET")]
 
 
 async def test_a_waiting_bind_holds_no_worker_and_goes_on_with_the_release() -> None:
@@ -333,6 +387,15 @@ async def test_after_a_conflict_another_ones_fresh_lock_is_waited_for() -> None:
         assert on.writes == [LOCK]
         assert (on.lock() or "").endswith(",holder")
         assert on.entry() is not None
+
+
+async def test_the_first_look_after_a_conflict_does_not_wait() -> None:
+    async with bench.running() as on:
+        on.add_node()
+        on.api.meanwhile(LOCK, lambda: on.annotate_node(other="new"))
+        on.add(on.ask())
+        await on.run()
+        assert on.api.calls[:4] == [LOCK, "GET nodes/n1", LOCK, BIND]
 
 
 async def test_a_release_that_finds_the_lock_in_other_hands_leaves_it() -> None:
@@ -726,9 +789,8 @@ async def test_in_memory_a_dead_lock_is_replaced_since_plugins_believe_it() -> N
         on.add(holder(phase="Running"))
         on.set_lock(f"{stamp()},default,holder")
         on.add(on.ask())
-        await on.run()
-        assert on.writes == [LOCK, BIND]
-        assert on.lock() == f"{stamp()},default,p"
+        await on.run(2.0)
+        assert (on.lock() or "").endswith(",default,p")
 
 
 async def test_in_memory_a_pod_that_was_bound_before_the_start_is_waited_for() -> None:

@@ -9,6 +9,7 @@ import random
 from typing import Any
 
 import pytest
+from structlog import testing
 
 from hami_operator import errors
 from hami_operator.runtime import alarm, leader, scheduler, supervisor
@@ -162,6 +163,41 @@ async def test_nothing_is_decided_before_everything_was_seen_afresh() -> None:
         listing.set()
         await on.run()
         assert on.node_of() == "n1"
+
+
+@pytest.mark.parametrize(
+    ("sources", "want"),
+    [
+        pytest.param(SOURCES[1:], world.QUOTAS, id="one that nothing shows"),
+        pytest.param((*SOURCES, "cars"), "cars", id="one that the world does not know"),
+    ],
+)
+async def test_sources_that_are_not_those_of_the_world_are_refused(
+    sources: tuple[str, ...], want: str
+) -> None:
+    on = bench.Bench()
+    with pytest.raises(ValueError, match=f"differ: {want}"):
+        scheduler.Scheduler(
+            on.world,
+            on.performer,
+            leadership=Lead(),
+            sources={source: on._show_all for source in sources},
+            bell=on.bell,
+            time=on.clock,
+            metrics=on.metrics,
+        )
+
+
+async def test_a_term_that_was_lost_while_everything_was_listed_is_not_said_to_decide() -> None:
+    listing = asyncio.Event()
+    with testing.capture_logs() as lines:
+        async with term(listing=listing) as (on, lead, _):
+            lead.give()
+            await on.run()
+            on.world.step_down()
+            listing.set()
+            await on.run()
+    assert "deciding" not in [line["event"] for line in lines]
 
 
 async def test_what_others_bound_before_us_is_seen_before_we_decide() -> None:

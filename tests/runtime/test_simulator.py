@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import signal
 import subprocess
 import sys
@@ -30,11 +31,14 @@ HANDSHAKE = "hami.io/node-handshake-nvidia"
 REGISTER = "hami.io/node-nvidia-register"
 LOCK_TIME = "2026-03-01T12:00:00Z"
 GPU = "nvidia.com/gpu"
+MIG_LIST = "hami.io/vgpu-mig-allocations"
 NODES = (
     ("json", ("nvidia",)),
     ("text", ("nvidia-text", "mlu")),
     ("hcu", ("nvidia", "hcu")),
     ("cap", ("mlu-capacity", "mthreads")),
+    ("mig", ("nvidia-mig",)),
+    ("parts", ("enflame", "aws-neuron")),
 )
 HOSTS = tuple(
     catalogue.Host(
@@ -357,6 +361,93 @@ async def test_pods_of_one_node_are_served_one_after_the_other(
         cluster.bind(pod, "cap", {MLU_TO_ALLOCATE: value})
     for number in range(6):
         await cluster.phase(f"p{number}", "Running")
+
+
+def mig_list(*starts: int) -> str:
+    entries = [
+        {
+            "containerIndex": 0,
+            "deviceIndex": number,
+            "gpuUUID": "GPU-1",
+            "profile": "1g.5gb",
+            "placement": {"start": start, "size": 1},
+        }
+        for number, start in enumerate(starts)
+    ]
+    return json.dumps(entries)
+
+
+async def test_instances_are_made_before_the_pod_runs(
+    simulated: fleet.Fleet, cluster: Cluster
+) -> None:
+    value = "GPU-1,NVIDIA,5120,14:GPU-1,NVIDIA,5120,14:;"
+    cluster.bind(gpu_pod("p", 2), "mig", {TO_ALLOCATE: value, MIG_LIST: mig_list(6, 5)})
+    await cluster.phase("p", "Running")
+    written = cluster.annotations("pods", "p")
+    assert (written[TO_ALLOCATE], written[keys.BIND_PHASE]) == (";;", "success")
+    made = json.loads(written[MIG_LIST])
+    assert [one["gpuInstanceID"] for one in made] == [6, 5]
+    assert len({one["migUUID"] for one in made}) == 2
+
+
+async def test_instances_that_were_not_reserved_are_not_made(
+    simulated: fleet.Fleet, cluster: Cluster
+) -> None:
+    value = "GPU-1,NVIDIA,5120,14:;"
+    cluster.bind(gpu_pod(), "mig", {TO_ALLOCATE: value, MIG_LIST: mig_list(6, 5)})
+    pod = await cluster.phase("p", "Failed")
+    assert "reserves GPU-1, GPU-1 for container 0" in pod["status"]["message"]
+    written = cluster.annotations("pods", "p")
+    assert (written[TO_ALLOCATE], written[keys.BIND_PHASE]) == (value, "failed")
+    assert written[MIG_LIST] == mig_list(6, 5)
+    assert keys.NODE_LOCK not in cluster.annotations("nodes", "mig")
+
+
+async def test_a_pod_that_changes_while_its_instances_are_made_fails(
+    client: admin.Admin, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    patch = client.patch_pod
+
+    async def after_another(namespace: str, name: str, body: Any) -> Any:
+        if "resourceVersion" in body["metadata"]:
+            await patch(namespace, name, {"metadata": {"labels": {"other": "change"}}})
+        return await patch(namespace, name, body)
+
+    monkeypatch.setattr(client, "patch_pod", after_another)
+    async with at_work(client):
+        value = "GPU-1,NVIDIA,5120,14:;"
+        cluster.bind(gpu_pod(), "mig", {TO_ALLOCATE: value, MIG_LIST: mig_list(6)})
+        pod = await cluster.phase("p", "Failed")
+    assert "was changed while its instances were made" in pod["status"]["message"]
+    assert cluster.annotations("pods", "p")[MIG_LIST] == mig_list(6)
+
+
+async def test_a_plugin_may_be_asked_by_slices_sizes_and_single_cores(
+    simulated: fleet.Fleet, cluster: Cluster
+) -> None:
+    drs, neuron = "hami.io/enflame-vgpu-devices-allocated", "hami.io/aws-neuron-devices-allocated"
+    pod = builders.pod("p").container(limits={"enflame.com/drs-gcu": 3})
+    pod = pod.container(limits={"enflame.com/gcu-memory": 10})
+    pod = pod.container(limits={"aws.amazon.com/neuroncore": 1})
+    decision = {
+        drs: "d,Enflame,20480,50:;d,Enflame,20480,50:;;",
+        neuron: ";;n,AWSNeuron,0,2:;",
+        "NEURON_ALLOCATED": "false",
+        "assigned-containers": '{"c0":{"allocated":false}}',
+    }
+    cluster.bind(pod, "parts", decision)
+    await cluster.phase("p", "Running")
+    written = cluster.annotations("pods", "p")
+    assert written["NEURON_ALLOCATED"] == "true"
+    assert written["assigned-containers"] == '{"c0":{"allocated":true}}'
+    assert (written[drs], written[neuron]) == (decision[drs], decision[neuron])
+
+
+async def test_nodes_carry_the_labels_of_their_products(
+    simulated: fleet.Fleet, cluster: Cluster
+) -> None:
+    labels = cluster.get("nodes", "parts")["metadata"]["labels"]
+    assert labels["node.kubernetes.io/instance-type"] == "inf2.24xlarge"
 
 
 # ---- switches

@@ -350,6 +350,7 @@ async def wired(**options: Any) -> wiring.Wiring:
                 identity="me",
                 time=fakes.FakeClock(),
                 generator=random.Random(0),
+                metrics=metrics.Metrics(),
             )
         )
     finally:

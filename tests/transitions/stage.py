@@ -166,7 +166,11 @@ _BRIEF: dict[type, Callable[[Any], str]] = {
     effects.PodEvent: lambda effect: f"{effect.pod.name}: {effect.reason}",
     effects.NodeEvent: lambda effect: f"{effect.node}: {effect.reason}",
     effects.QuotaEvent: lambda effect: f"{effect.namespace}/{effect.name}: {effect.reason}",
-    effects.Condition: lambda effect: f"{effect.pod.name}: condition {effect.reason}",
+    effects.Condition: lambda effect: (
+        f"{effect.pod.name}: condition {effect.reason}"
+        + ("" if effect.nominated is None else f", promised {effect.nominated or 'nothing'}")
+    ),
+    effects.Evict: lambda effect: f"evict {effect.pod.name} from {effect.node}",
     effects.Bind: lambda effect: f"bind {effect.pod.name} to {effect.node}",
     effects.LockChanged: lambda effect: f"{effect.node}: lock changed",
     effects.StaleLock: lambda effect: f"{effect.node}: stale lock {effect.value}",

@@ -115,6 +115,15 @@ def test_a_bind_of_ours_for_the_holder_is_known_to_be_under_way() -> None:
     assert stage.world.lock_facts("n1").bind_in_flight is False
 
 
+def test_a_bind_of_an_earlier_pod_of_that_name_is_not_the_holders() -> None:
+    stage = Stage()
+    stage.node(locked())
+    stage.pod(wants("a"))
+    stage.order()
+    stage.pod(wants("a").uid("later"))
+    assert stage.world.lock_facts("n1").bind_in_flight is False
+
+
 @pytest.mark.parametrize(
     "value", ["lock", "2026-03-01T12:00:00Z", "2026-03-01T12:00:00Z,,", "a,b"]
 )

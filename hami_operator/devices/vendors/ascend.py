@@ -251,7 +251,9 @@ def _row(chip: str) -> vendor.Vendor:
             count=resource, memory=f"{resource}-memory", cores=f"{resource}-core"
         ),
         node=vendor.NodeKeys(
-            register=f"hami.io/node-register-{chip}", handshake=f"hami.io/node-handshake-{chip}"
+            register=f"hami.io/node-register-{chip}",
+            handshake=f"hami.io/node-handshake-{chip}",
+            extra=(_ALLOWS_SOFT,),
         ),
         pod=vendor.PodKeys(
             to_allocate=f"hami.io/{chip}-devices-to-allocate",

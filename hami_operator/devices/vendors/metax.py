@@ -61,6 +61,7 @@ def _topology(row: vendor.Vendor, facts: score.Facts) -> float:
 GPU: Final = vendor.Vendor(
     keyword="Metax-GPU",
     resources=vendor.Resources(count="metax-tech.com/gpu"),
+    node=vendor.NodeKeys(extra=tuple(_TOPOLOGY.values())),
     pod=vendor.PodKeys(
         to_allocate="hami.io/metax-gpu-devices-to-allocate",
         allocated="hami.io/metax-gpu-devices-allocated",

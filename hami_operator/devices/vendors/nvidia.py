@@ -207,6 +207,7 @@ NVIDIA: Final = vendor.Vendor(
         register="hami.io/node-nvidia-register",
         handshake="hami.io/node-handshake-nvidia",
         legacy_handshake="hami.io/node-handshake",
+        extra=(_PAIR_SCORES,),
     ),
     pod=vendor.PodKeys(
         to_allocate="hami.io/vgpu-devices-to-allocate",

@@ -6,7 +6,7 @@ from typing import Final
 
 from hami_operator.scheduling import node as nodes
 from hami_operator.scheduling import pod as pods
-from hami_operator.scheduling import rejection
+from hami_operator.scheduling import rejection, surroundings
 from hami_operator.scheduling.filters import check
 
 NAME: Final = "NodeAffinity"
@@ -39,8 +39,11 @@ def names(pod: pods.Pod) -> frozenset[str] | None:
     return None if required is None else required.names()
 
 
-def plan(pod: pods.Pod, options: check.Options) -> check.Check | None:
+def plan(
+    pod: pods.Pod, options: check.Options, around: surroundings.Surroundings
+) -> check.Check | None:
     """Rejects nodes whose labels or name do not match; no check where nothing is asked."""
+    del around
     added = options.added_affinity.required
     if added is None and not constrains(pod):
         return None

@@ -29,6 +29,10 @@ class View(Protocol):
 Check = Callable[[View], rejection.Rejection | None]
 """One filter, prepared for one pod: None lets the node through."""
 
+Planned = Check | rejection.Rejection | None
+"""What a filter says when it is prepared: how to judge nodes, that none need be judged since the
+pod fits nowhere, or that it has nothing to say."""
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Options:

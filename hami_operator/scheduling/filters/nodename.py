@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from hami_operator.scheduling import pod as pods
-from hami_operator.scheduling import rejection
+from hami_operator.scheduling import rejection, surroundings
 from hami_operator.scheduling.filters import check
 
 NAME: Final = "NodeName"
@@ -14,9 +14,11 @@ _REJECTION: Final = rejection.Rejection(
 )
 
 
-def plan(pod: pods.Pod, options: check.Options) -> check.Check | None:
+def plan(
+    pod: pods.Pod, options: check.Options, around: surroundings.Surroundings
+) -> check.Check | None:
     """Rejects all other nodes; no check for a pod that names none."""
-    del options
+    del options, around
     wanted = pod.node_name
     if not wanted:
         return None

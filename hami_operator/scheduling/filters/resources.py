@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from hami_operator.scheduling import pod as pods
-from hami_operator.scheduling import rejection, resources
+from hami_operator.scheduling import rejection, resources, surroundings
 from hami_operator.scheduling.filters import check
 
 NAME: Final = "NodeResourcesFit"
@@ -19,8 +19,11 @@ TOO_MANY_PODS: Final = "Too many pods"
 Amounts = tuple[tuple[str, int], ...]
 
 
-def plan(pod: pods.Pod, options: check.Options) -> check.Check | None:
+def plan(
+    pod: pods.Pod, options: check.Options, around: surroundings.Surroundings
+) -> check.Check | None:
     """Rejects nodes without room; names every resource that is short."""
+    del around
     always = compared(pod, options)
     # What only some nodes offer is compared there; kubelet drops the name on all others.
     sometimes = options.where_offered.intersection(name for name, _ in always)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from hami_operator.scheduling import pod as pods
-from hami_operator.scheduling import rejection, tolerations
+from hami_operator.scheduling import rejection, surroundings, tolerations
 from hami_operator.scheduling.filters import check
 
 NAME: Final = "TaintToleration"
@@ -17,8 +17,11 @@ _REJECTION: Final = rejection.Rejection(
 )
 
 
-def plan(pod: pods.Pod, options: check.Options) -> check.Check | None:
+def plan(
+    pod: pods.Pod, options: check.Options, around: surroundings.Surroundings
+) -> check.Check | None:
     """Rejects nodes with a NoSchedule or NoExecute taint that no toleration covers."""
+    del around
     own, comparison = pod.tolerations, options.comparison_operators
 
     def judge(view: check.View) -> rejection.Rejection | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from hami_operator.scheduling import pod as pods
-from hami_operator.scheduling import rejection, tolerations
+from hami_operator.scheduling import rejection, surroundings, tolerations
 from hami_operator.scheduling.filters import check
 
 NAME: Final = "NodeUnschedulable"
@@ -15,8 +15,11 @@ _REJECTION: Final = rejection.Rejection(
 )
 
 
-def plan(pod: pods.Pod, options: check.Options) -> check.Check | None:
+def plan(
+    pod: pods.Pod, options: check.Options, around: surroundings.Surroundings
+) -> check.Check | None:
     """Rejects cordoned nodes; no check at all for a pod that tolerates being there."""
+    del around
     if tolerates(pod, options):
         return None
     return _check

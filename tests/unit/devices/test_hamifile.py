@@ -236,7 +236,8 @@ def test_what_nobody_knows_is_told_and_ignored() -> None:
     assert sorted(warnings) == [
         "device-config: acme is not known, and ignored",
         "device-config: iluvatars[0].vCore is not known, and ignored",
-        "device-config: nvidia.resourceCount is not known, and ignored",
+        "device-config: nvidia.resourceCount is not known, and ignored"
+        "; did you mean resourceCountName?",
         "device-config: vnpus.soft is not known, and ignored",
     ]
 

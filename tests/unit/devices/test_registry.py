@@ -68,17 +68,17 @@ def test_the_shared_lock_comes_first_and_each_lock_once() -> None:
     ("change", "want_field"),
     [
         pytest.param(
-            {"resources": ROW.resources}, "vendors.Other.resources.count", id="count resource"
+            {"resources": ROW.resources}, "vendors.Other.count", id="count resource"
         ),
-        pytest.param({"node": ROW.node}, "vendors.Other.node.register", id="register key"),
+        pytest.param({"node": ROW.node}, "vendors.Other.register", id="register key"),
         pytest.param(
             {"pod": vendor.PodKeys(allocated="acme.io/allocated")},
-            "vendors.Other.pod.allocated",
+            "vendors.Other.allocated",
             id="allocated key",
         ),
         pytest.param(
             {"pod": vendor.PodKeys(allocated="o", to_allocate="acme.io/to-allocate")},
-            "vendors.Other.pod.to_allocate",
+            "vendors.Other.to_allocate",
             id="to-allocate key",
         ),
     ],

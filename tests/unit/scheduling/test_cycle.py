@@ -14,9 +14,19 @@ from hami_operator import errors
 from hami_operator import settings as config
 from hami_operator.devices import registry, score, usage, vendor
 from hami_operator.protocol import decision, instant
-from hami_operator.scheduling import allocator, cycle, demand, outcomes, quota, snapshot, written
+from hami_operator.scheduling import (
+    allocator,
+    cycle,
+    demand,
+    outcomes,
+    quota,
+    snapshot,
+    surroundings,
+    written,
+)
 from hami_operator.scheduling import rejection as rejections
 from tests import builders
+from tests.unit.scheduling import scenes
 
 REGISTRY = registry.default()
 NOW = instant.Instant(monotonic_s=0.0, wall=datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC))
@@ -55,7 +65,7 @@ def run(
     *views: snapshot.NodeView,
     settings: Mapping[str, Any] | None = None,
     accounts: quota.Accounts | None = None,
-    repelled: frozenset[tuple[str, str]] = frozenset(),
+    around: surroundings.Surroundings | None = None,
     memo: outcomes.Memo | None = None,
 ) -> cycle.Placed | cycle.Unplaced:
     read = pod.read()
@@ -66,7 +76,7 @@ def run(
         rules=cycle.Rules.of(REGISTRY, config.load(settings or {})),
         now=NOW,
         accounts=accounts,
-        repelled=repelled,
+        around=around,
         memo=memo,
     )
 
@@ -162,16 +172,12 @@ def test_what_the_pod_prefers_outranks_the_device_score(
     assert node_of(run(pod, view("empty"), view(half, used=5))) == want
 
 
-def test_wishes_that_are_not_weighed_are_told() -> None:
-    pod = POD.annotate({"hami.io/gpu-scheduler-policy": "nonsense"}).put(
-        "spec.topologySpreadConstraints",
-        [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"}],
-    )
+def test_a_policy_that_is_not_understood_is_told() -> None:
+    pod = POD.annotate({"hami.io/gpu-scheduler-policy": "nonsense"})
     for views in ([view("n")], [view("n", used=10)]):
         assert run(pod, *views).warnings == (
             'hami.io/gpu-scheduler-policy: "nonsense" is none of binpack, spread, numa, mutex, '
             "topology-aware; spread is used",
-            "topology spread ScheduleAnyway is not weighed by this scheduler",
         )
 
 
@@ -235,11 +241,10 @@ def test_rules_for_devices_leave_other_pods_alone(pod: builders.PodBuilder) -> N
 
 
 def test_a_rule_that_is_not_built_makes_the_pod_wait() -> None:
-    pod = POD.put("spec.volumes", [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}])
-    outcome = run(pod, view("a"))
+    outcome = run(POD.put("spec.schedulingGroup", {"podGroupName": "g"}), view("a"))
     assert isinstance(outcome, cycle.Unplaced)
     assert outcome.reasons == (Reason.FILTER_NOT_BUILT,)
-    assert "VolumeBinding" in outcome.message
+    assert "GangScheduling" in outcome.message
 
 
 def test_reasons_are_counted_over_all_nodes() -> None:
@@ -280,7 +285,8 @@ def test_our_devices_are_not_compared_with_what_kubelet_offers() -> None:
 
 def test_a_place_that_repels_the_pod_is_left_alone() -> None:
     here = builders.roomy("here").label("zone", "z")
-    outcome = run(POD, view(here, used=5), view("there"), repelled=frozenset({("zone", "z")}))
+    cluster = scenes.around([here], [builders.pod("r").repels({}, "zone").on("here")])
+    outcome = run(POD, view(here, used=5), view("there"), around=cluster)
     assert node_of(outcome) == "there"
 
 
@@ -436,9 +442,11 @@ def test_only_pods_of_the_same_shape_share_answers(
 
 def test_places_that_repel_the_pod_make_another_shape() -> None:
     memo = outcomes.Memo()
-    here = view(builders.roomy("here").label("zone", "z"))
+    node = builders.roomy("here").label("zone", "z")
+    here = view(node)
     assert node_of(run(POD, here, memo=memo)) == "here"
-    outcome = run(POD, here, memo=memo, repelled=frozenset({("zone", "z")}))
+    cluster = scenes.around([node], [builders.pod("r").repels({}, "zone").on("here")])
+    outcome = run(POD, here, memo=memo, around=cluster)
     assert isinstance(outcome, cycle.Unplaced)
 
 

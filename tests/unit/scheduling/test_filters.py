@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,22 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hami_operator import errors
-from hami_operator.scheduling import fields, filters, nodeselector
-from hami_operator.scheduling import node as nodes
+from hami_operator.scheduling import filters, nodeselector
 from hami_operator.scheduling.filters import check
 from hami_operator.scheduling.rejection import Rejection
 from tests import builders
+from tests.unit.scheduling import scenes
 
 NONE: Mapping[str, int] = {}
 POD = builders.pod("p").container(requests={"cpu": "1"})
 NODE = builders.node("n1").allocatable(cpu="4", memory="8Gi", pods="10").label("zone", "z1")
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class View:
-    node: nodes.Node
-    requested: Mapping[str, int] = dataclasses.field(default_factory=fields.empty)
-    pod_count: int = 0
+View = scenes.View
 
 
 def view(node: builders.NodeBuilder, pod_count: int = 0, **requested: int) -> View:
@@ -52,7 +47,16 @@ def test_the_order_is_that_of_kube_scheduler() -> None:
         "NodeName",
         "TaintToleration",
         "NodeAffinity",
+        "NodePorts",
         "NodeResourcesFit",
+        "VolumeRestrictions",
+        "NodeVolumeLimits",
+        "VolumeBinding",
+        "VolumeZone",
+        "PodTopologySpread",
+        "InterPodAffinity",
+        "NodeDeclaredFeatures",
+        "DynamicResources",
     ]
 
 
@@ -111,14 +115,18 @@ def test_run(pod: builders.PodBuilder, seen: View, want: Rejection | None) -> No
             id="odd content, each by its field",
         ),
         pytest.param(
-            POD.append("spec.resourceClaims", {"name": "r"}).repels({}, "zone"),
+            POD.put("spec.schedulingGroup", {"podGroupName": "g"}),
             "FilterNotBuilt",
-            (
-                "pod needs rules that this scheduler does not know yet: "
-                "InterPodAffinity, DynamicResources",
-            ),
+            ("pod needs rules that this scheduler does not know yet: GangScheduling",),
             (errors.Reason.FILTER_NOT_BUILT,),
             id="rules that are not built, by name",
+        ),
+        pytest.param(
+            POD.append("spec.resourceClaims", {"name": "r", "resourceClaimName": "c"}),
+            "NotListed",
+            ("waiting for the first list of deviceclasses, resourceclaims",),
+            (),
+            id="objects that are not known yet",
         ),
         pytest.param(
             POD.requires(
@@ -144,10 +152,14 @@ def test_held_back_on_all_nodes(
 
 def test_a_plan_asks_only_what_matters() -> None:
     plain = filters.plan(POD.toleration(operator="Exists").read())
+    zone = builders.roomy("n").label("zone", "z2")
+    repeller = builders.pod("r").repels({}, "zone").on("n")
     fussy = filters.plan(
-        POD.on("n1").node_selector({"zone": "z1"}).read(), repelled=frozenset({("zone", "z2")})
+        POD.on("n1").node_selector({"zone": "z1"}).read(),
+        around=scenes.around([zone], [repeller]),
     )
-    assert (len(plain.checks), len(fussy.checks)) == (2, 6)
+    assert (len(plain.checks), len(plain.wide)) == (2, 0)
+    assert (len(fussy.checks), len(fussy.wide)) == (5, 1)
     assert (plain.names, fussy.names) == (None, None)
 
 

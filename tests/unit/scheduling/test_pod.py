@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hami_operator.scheduling import labels, nodeselector, podaffinity, tolerations
+from hami_operator.scheduling import gang, labels, nodeselector, podaffinity, tolerations
 from hami_operator.scheduling import pod as pods
 from tests import builders
 
@@ -50,6 +50,9 @@ def test_a_bare_pod() -> None:
     assert pods.read(raw) == pods.Pod(uid="default/p", namespace="default", name="p")
 
 
+IMAGE = "example.com/app:1"
+
+
 def test_a_full_pod() -> None:
     raw = (
         builders.pod("p", "team")
@@ -81,12 +84,21 @@ def test_a_full_pod() -> None:
         requests={"nvidia.com/gpu": "1", "cpu": "1"},
         amounts={"nvidia.com/gpu": 10**9, "cpu": 10**9},
         privileged=True,
+        image=IMAGE,
     )
     init = pods.Container(
-        name="i", kind=pods.Kind.INIT, requests={"cpu": "2"}, amounts={"cpu": 2 * 10**9}
+        name="i",
+        kind=pods.Kind.INIT,
+        requests={"cpu": "2"},
+        amounts={"cpu": 2 * 10**9},
+        image=IMAGE,
     )
     sidecar = pods.Container(
-        name="s", kind=pods.Kind.SIDECAR, requests={"cpu": "100m"}, amounts={"cpu": 10**8}
+        name="s",
+        kind=pods.Kind.SIDECAR,
+        requests={"cpu": "100m"},
+        amounts={"cpu": 10**8},
+        image=IMAGE,
     )
     requests = {"cpu": 2000, "nvidia.com/gpu": 1}
     assert pods.read(raw) == pods.Pod(
@@ -123,7 +135,7 @@ def test_a_full_pod() -> None:
         scheduled_condition=pods.ScheduledCondition(
             status="False", reason="Unschedulable", message="no"
         ),
-        pod_group="gang",
+        gang=gang.Membership(name="gang"),
     )
 
 
@@ -336,7 +348,7 @@ def test_anti_affinity_belongs_to_the_namespace_of_its_owner() -> None:
 def test_the_gang_may_be_named_by_the_specification() -> None:
     pod = builders.pod("p").label("scheduling.x-k8s.io/pod-group", "old")
     named = pod.put("spec.schedulingGroup", {"podGroupName": "new"})
-    assert (pod.read().pod_group, named.read().pod_group) == ("old", "new")
+    assert (pod.read().gang.name, named.read().gang.name) == ("old", "new")
 
 
 def test_key() -> None:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hami_operator.devices import registry
+from hami_operator.devices import registry, vendor
 from hami_operator.protocol import bindphase, decision, keys
-from hami_operator.simulator import allocation
+from hami_operator.simulator import allocation, catalogue, kubelet, plugin
 from tests import builders
 
 ROWS = registry.default()
@@ -30,6 +31,23 @@ def bound(name: str = "p", /, phase: str = "allocating", **annotations: str) -> 
 def node(value: str | None = None, key: str = keys.NODE_LOCK) -> dict[str, Any]:
     made = builders.node("n1")
     return (made if value is None else made.annotate({key: value})).raw()
+
+
+def ask(
+    row: vendor.Vendor,
+    pod: Any,
+    served: allocation.Served,
+    amount: int,
+    *,
+    family: str = "",
+    by: str = "count",
+) -> allocation.Granted | allocation.Refused:
+    """One call to the plugin of the row's first, or some, product."""
+    every = catalogue.MODELS
+    model = every[family or next(name for name in every if every[name].word == row.keyword)]
+    one = plugin.install(row, catalogue.Equipment(model=model, number=1), "n1")
+    call = kubelet.Call(container="a", word=row.keyword, amount=amount, measure=model.asked[by])
+    return allocation.allocate(one, ROWS, pod, served, call)
 
 
 @pytest.mark.parametrize(
@@ -102,25 +120,25 @@ def pick(id: str, memory_mib: int, cores: int) -> decision.Pick:
 
 def test_the_recorded_pod_of_three_containers() -> None:
     pod = bound(**{NVIDIA_KEY: ";GPU-1,NVIDIA,3000,30:;GPU-2,NVIDIA,5000,0:;"})
-    first = allocation.allocate(NVIDIA, ROWS, pod, {}, 1)
+    first = ask(NVIDIA, pod, {}, 1)
     assert first == allocation.Granted(
         picks=(pick("GPU-1", 3000, 30),),
         remaining=";;GPU-2,NVIDIA,5000,0:;;",
         finished=False,
     )
     pod["metadata"]["annotations"][NVIDIA_KEY] = first.remaining
-    assert allocation.allocate(NVIDIA, ROWS, pod, {}, 1) == allocation.Granted(
+    assert ask(NVIDIA, pod, {}, 1) == allocation.Granted(
         picks=(pick("GPU-2", 5000, 0),), remaining=";;;;;", finished=True
     )
 
 
 def test_a_plugin_that_erases_nothing_goes_on_where_it_stopped() -> None:
     pod = bound(**{HCU_KEY: ";H-1,HCU,1,1:;H-2,HCU,2,2:H-3,HCU,2,2:;"})
-    assert allocation.allocate(HCU, ROWS, pod, {}, 1) == allocation.Granted(
+    assert ask(HCU, pod, {}, 1) == allocation.Granted(
         picks=(pick("H-1", 1, 1),), remaining=None, finished=False
     )
     served = {("uid-p", "HCU"): 1}
-    assert allocation.allocate(HCU, ROWS, pod, served, 2) == allocation.Granted(
+    assert ask(HCU, pod, served, 2) == allocation.Granted(
         picks=(pick("H-2", 2, 2), pick("H-3", 2, 2)), remaining=None, finished=True
     )
 
@@ -156,12 +174,12 @@ def test_a_plugin_that_erases_nothing_goes_on_where_it_stopped() -> None:
     ],
 )
 def test_refusals_fail_the_pod(annotations: dict[str, str], wanted: int, want_why: str) -> None:
-    answer = allocation.allocate(NVIDIA, ROWS, bound(**annotations), {}, wanted)
+    answer = ask(NVIDIA, bound(**annotations), {}, wanted)
     assert answer == allocation.Refused(why=want_why, marks=True)
 
 
 def test_a_value_without_its_last_separator_is_served_too() -> None:
-    answer = allocation.allocate(NVIDIA, ROWS, bound(**{NVIDIA_KEY: "GPU-1,NVIDIA,1,0:"}), {}, 1)
+    answer = ask(NVIDIA, bound(**{NVIDIA_KEY: "GPU-1,NVIDIA,1,0:"}), {}, 1)
     assert answer == allocation.Granted(
         picks=(pick("GPU-1", 1, 0),), remaining=";;", finished=True
     )
@@ -178,13 +196,124 @@ def test_every_container_gets_its_own_segment_and_no_other(counts: list[int]) ->
     pod = bound(**{NVIDIA_KEY: decision.encode(slots, "NVIDIA")})
     rounds = 0
     for slot in filter(None, slots):
-        answer = allocation.allocate(NVIDIA, ROWS, pod, {}, len(slot))
+        answer = ask(NVIDIA, pod, {}, len(slot))
         assert isinstance(answer, allocation.Granted)
         assert answer.picks == slot
         rounds += 1
         pod["metadata"]["annotations"][NVIDIA_KEY] = answer.remaining
         assert answer.finished == (rounds == sum(map(bool, slots)))
     assert pod["metadata"]["annotations"][NVIDIA_KEY] == ";" * (len(slots) + rounds)
+
+
+@pytest.mark.parametrize(
+    ("word", "by", "amount", "value", "fits"),
+    [
+        pytest.param("Enflame", "count", 3, "c,Enflame,20480,50:;", True, id="three sixths"),
+        pytest.param("Enflame", "count", 1, "c,Enflame,6144,17:;", True, id="one, rounded up"),
+        pytest.param("Enflame", "count", 2, "c,Enflame,6144,17:;", False, id="a slice too few"),
+        pytest.param("Enflame", "memory", 10, "c,Enflame,20480,50:;", True, id="GB tell nothing"),
+        pytest.param("AWSNeuron", "count", 2, "a,AWSNeuron,0,3:b,AWSNeuron,0,3:;", True, id="two"),
+        pytest.param(
+            "AWSNeuron", "count", 1, "a,AWSNeuron,0,3:b,AWSNeuron,0,3:;", False, id="one"
+        ),
+        pytest.param(
+            "AWSNeuron", "cores", 4, "a,AWSNeuron,0,3:b,AWSNeuron,0,3:;", True, id="bits"
+        ),
+        pytest.param("AWSNeuron", "cores", 1, "a,AWSNeuron,0,2:;", True, id="the second core"),
+        pytest.param("AWSNeuron", "cores", 2, "a,AWSNeuron,0,2:;", False, id="a core too few"),
+    ],
+)
+def test_a_pick_is_measured_in_what_was_asked_for(
+    word: str, by: str, amount: int, value: str, fits: bool
+) -> None:
+    row = ROWS.by_word[word]
+    answer = ask(row, bound(**{row.pod.allocated: value}), {}, amount, by=by)
+    assert isinstance(answer, allocation.Granted) is fits
+
+
+def reserved(container: int, device: int, card: str, start: int, **made: object) -> dict[str, Any]:
+    return {
+        "containerIndex": container,
+        "deviceIndex": device,
+        "gpuUUID": card,
+        "profile": "1g.5gb",
+        "placement": {"start": start, "size": 1},
+        **made,
+    }
+
+
+MIG_KEY = "hami.io/vgpu-mig-allocations"
+MIG_VALUE = "G,NVIDIA,5120,14:;;G,NVIDIA,5120,14:H,NVIDIA,5120,14:;"
+
+
+def partitioned(value: str, listed: list[Any] | str) -> dict[str, Any]:
+    text = listed if isinstance(listed, str) else json.dumps(listed)
+    return bound(**{NVIDIA_KEY: value, MIG_KEY: text})
+
+
+def test_instances_are_made_container_by_container_as_they_were_reserved() -> None:
+    listed = [reserved(0, 0, "G", 6), reserved(2, 1, "H", 0), reserved(2, 0, "G", 5)]
+    pod = partitioned(MIG_VALUE, listed)
+    first = ask(NVIDIA, pod, {}, 1, family="nvidia-mig")
+    assert isinstance(first, allocation.Granted)
+    assert first.made is not None
+    made, *rest = json.loads(first.made)
+    assert made.pop("migUUID").startswith("MIG-")
+    assert made == reserved(0, 0, "G", 6, gpuInstanceID=6, computeInstanceID=0)
+    assert rest == listed[1:]
+
+    pod["metadata"]["annotations"] |= {NVIDIA_KEY: first.remaining, MIG_KEY: first.made}
+    second = ask(NVIDIA, pod, {}, 2, family="nvidia-mig")
+    assert isinstance(second, allocation.Granted)
+    assert second.finished
+    every = json.loads(second.made or "")
+    assert len({one["migUUID"] for one in every}) == 3
+    assert [one["gpuInstanceID"] for one in every] == [6, 0, 5]
+
+
+@pytest.mark.parametrize(
+    ("listed", "want_why"),
+    [
+        pytest.param(
+            [],
+            f"{MIG_KEY}: reserves nothing for container 0, decided is G",
+            id="nothing is reserved",
+        ),
+        pytest.param(
+            [reserved(0, 0, "H", 0)],
+            f"{MIG_KEY}: reserves H for container 0, decided is G",
+            id="another card",
+        ),
+        pytest.param(
+            [reserved(1, 0, "G", 0)],
+            f"{MIG_KEY}: reserves nothing for container 0, decided is G",
+            id="another container",
+        ),
+        pytest.param(
+            [reserved(0, 0, "G", 0), reserved(0, 1, "G", 1)],
+            f"{MIG_KEY}: reserves G, G for container 0, decided is G",
+            id="one instance too many",
+        ),
+        pytest.param("{", f"{MIG_KEY}: json: is not JSON", id="not JSON"),
+    ],
+)
+def test_a_list_that_is_not_that_of_the_decision_fails_the_pod(
+    listed: list[Any] | str, want_why: str
+) -> None:
+    pod = partitioned(MIG_VALUE, listed)
+    assert ask(NVIDIA, pod, {}, 1, family="nvidia-mig") == allocation.Refused(why=want_why)
+
+
+def test_a_flag_inside_json_turns_too() -> None:
+    row = ROWS.by_word["Enflame"]
+    value = '{"a":{"allocated":false,"request":1},"b":{"allocated":false,"request":2}}'
+    given = {"assigned-containers": value, "enflame.com/gcu-assigned": "false"}
+    pod = bound(**given, **{"enflame.com/gcu-request-size": "1", "other": "false"})
+    assert allocation.marks(row, pod, bindphase.Phase.SUCCESS) == {
+        keys.BIND_PHASE: "success",
+        "assigned-containers": value.replace("false", "true"),
+        "enflame.com/gcu-assigned": "true",
+    }
 
 
 def test_marks_of_a_good_end_turn_a_plugins_own_flag() -> None:

@@ -1,23 +1,18 @@
-"""The independent check: it must find what is wrong, and agree with the ledger on what is not."""
+"""The independent check: it must find what is wrong, in words."""
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from hami_operator.devices import registry
-from hami_operator.protocol import decision, register
-from hami_operator.scheduling import ledger
-from hami_operator.scheduling import pod as pods
-from hami_operator.simulator import audit, catalogue
+from hami_operator.protocol import register
+from hami_operator.simulator import audit
 from tests import builders
 
 KEY = "hami.io/vgpu-devices-allocated"
 GPU = "nvidia.com/gpu"
-ROWS = registry.default()
 
 
 def cards(*ids: str) -> list[register.Card]:
@@ -42,35 +37,6 @@ def pod(name: str = "p", *segments: str, on: str = "n1", **annotations: str) -> 
 
 def give(card: str, memory_mib: int = 1000, cores: int = 10) -> str:
     return f"{card},NVIDIA,{memory_mib},{cores}:"
-
-
-@pytest.mark.parametrize("form", [register.Form.JSON, register.Form.TEXT])
-def test_cards_of_a_register(form: register.Form) -> None:
-    assert dict(audit.cards(node(form=form))) == {
-        "GPU-0": (3, 10000, 100),
-        "GPU-1": (3, 10000, 100),
-    }
-
-
-def test_cards_of_capacity() -> None:
-    capacity = {
-        "cambricon.com/mlu.smlu.vcore": "200",
-        "cambricon.com/mlu.smlu.vmemory": "192",
-        "mthreads.com/sgpu-core": "16",
-        "mthreads.com/sgpu-memory": "96",
-    }
-    assert dict(audit.cards(builders.node("n").capacity(capacity).raw())) == {
-        "n-cambricon-mlu-0": (100, 24576, 100),
-        "n-cambricon-mlu-1": (100, 24576, 100),
-        "n-mthreads-0": (100, 49152, 16),
-    }
-
-
-def test_a_register_replaces_the_capacity_of_its_type() -> None:
-    capacity = {"cambricon.com/mlu.smlu.vcore": "100", "cambricon.com/mlu.smlu.vmemory": "96"}
-    made = builders.node("n").capacity(capacity)
-    made = made.register("mlu", cards("MLU-0"))
-    assert dict(audit.cards(made.raw())) == {"MLU-0": (3, 10000, 100)}
 
 
 @pytest.mark.parametrize(
@@ -141,55 +107,145 @@ def test_findings(found: list[Any], want: list[str]) -> None:
     assert list(audit.findings([node()], found)) == want
 
 
-def with_inits(*, ended: bool = False) -> dict[str, Any]:
-    made = (
-        builders.pod("p")
-        .sidecar("s", limits={GPU: 1})
-        .init("i", limits={GPU: 1})
-        .init("j", limits={GPU: 1})
-        .container("a", limits={GPU: 1})
-        .on("n1")
-    )
-    slots = (give("c", 1000, 10), give("c", 4000, 20), give("c", 100, 40), give("c", 2000, 15))
-    made = made.annotate({KEY: "".join(f"{slot};" for slot in slots)})
-    return (made.init_ended("i").init_ended("j") if ended else made.init_ended("i")).raw()
-
-
-def test_inits_count_one_by_one_beside_sidecars() -> None:
-    assert audit.peak(with_inits()) == {"c": (2, 5000, 50)}
-
-
-def test_inits_that_have_ended_count_no_more() -> None:
-    assert audit.peak(with_inits(ended=True)) == {"c": (2, 3000, 25)}
-
-
-slot = st.lists(
-    st.tuples(st.sampled_from("xyz"), st.integers(1, 500), st.integers(0, 50)), max_size=3
+MIG_CARD = register.Card(
+    id="GPU-m",
+    index=0,
+    count=7,
+    memory_mib=40960,
+    cores=100,
+    mode="mig",
+    mig_profiles=(
+        register.Profile(
+            name="1g.5gb",
+            memory_mib=5120,
+            cores=14,
+            slices=1,
+            placements=(register.Placement(start=0, size=1), register.Placement(start=1, size=1)),
+        ),
+    ),
 )
 
 
-@given(
-    st.lists(slot, max_size=2), st.lists(slot, max_size=2), st.lists(slot, min_size=1, max_size=3)
-)
-def test_the_check_counts_as_the_ledger_does(inits: Any, sidecars: Any, apps: Any) -> None:
-    made = builders.pod("p").on("n1")
-    for _ in inits:
-        made = made.init(limits={GPU: 1})
-    for _ in sidecars:
-        made = made.sidecar(limits={GPU: 1})
-    for _ in apps:
-        made = made.container(limits={GPU: 1})
-    picks = tuple(
-        tuple(decision.Pick(id=id, memory_mib=memory, cores=cores) for id, memory, cores in one)
-        for one in (*inits, *sidecars, *apps)
-    )
-    made = made.annotate({KEY: decision.encode(picks, "NVIDIA"), "hami.io/vgpu-node": "n1"})
-    books = ledger.Ledger(ROWS)
-    books.observe(pods.read(made.raw()), ours=True)
-    assert audit.peak(made.raw()) == {
-        card: (used.used, used.memory_mib, used.cores)
-        for card, used in books.card_usage("n1", "NVIDIA").items()
+def partitioned(name: str, start: int, size: int = 1, card: str = "GPU-m", **place: int) -> Any:
+    entry = {
+        "containerIndex": 0,
+        "deviceIndex": 0,
+        "gpuUUID": card,
+        "profile": "1g.5gb",
+        "placement": {"start": start, "size": size},
     }
+    return pod(
+        name, give("GPU-m"), **{"hami.io/vgpu-mig-allocations": json.dumps([entry | place])}
+    )
+
+
+@pytest.mark.parametrize(
+    ("found", "want"),
+    [
+        pytest.param(
+            [partitioned("p", 0), partitioned("q", 1)], [], id="instances beside each other"
+        ),
+        pytest.param(
+            [partitioned("p", 0, 2), partitioned("q", 1)],
+            ["n1 GPU-m slice 1: 2 of 1 slots given to default/p, default/q"],
+            id="instances that overlap",
+        ),
+        pytest.param(
+            [partitioned("p", 2)],
+            ["n1 GPU-m slice 2: 1 of 0 slots given to default/p"],
+            id="an instance where the card ends",
+        ),
+        pytest.param(
+            [pod("p", give("GPU-m"))],
+            ["default/p: device 0 of container 0, GPU-m: no instance is reserved"],
+            id="a card without an instance",
+        ),
+        pytest.param(
+            [partitioned("p", 0, deviceIndex=1)],
+            [
+                "default/p: device 0 of container 0, GPU-m: no instance is reserved",
+                "default/p: device 1 of container 0, GPU-m: the decision gives no such device",
+            ],
+            id="an instance for another device",
+        ),
+    ],
+)
+def test_findings_about_instances(found: list[Any], want: list[str]) -> None:
+    made = builders.node("n1").register("nvidia", [MIG_CARD], form=register.Form.JSON)
+    assert list(audit.findings([made.raw()], found)) == want
+
+
+def neuron(name: str, cores: int, **limits: int) -> dict[str, Any]:
+    asked = {f"aws.amazon.com/{name}": amount for name, amount in limits.items()}
+    made = builders.pod(name).container(limits=asked).on("n1")
+    value = f"n1-AWSNeuron-0,AWSNeuron,0,{cores}:;"
+    key = "hami.io/aws-neuron-devices-allocated"
+    return made.annotate({key: value, "hami.io/vgpu-node": "n1"}).raw()
+
+
+@pytest.mark.parametrize(
+    ("found", "want"),
+    [
+        pytest.param(
+            [neuron("p", 1, neuroncore=1), neuron("q", 2, neuroncore=1)], [], id="halves"
+        ),
+        pytest.param([neuron("p", 3, neuron=1)], [], id="a device"),
+        pytest.param([neuron("p", 3, neuroncore=2)], [], id="both cores"),
+        pytest.param(
+            [neuron("p", 3, neuron=1), neuron("q", 2, neuroncore=1)],
+            ["n1 n1-AWSNeuron-0 core 1: 2 of 1 slots given to default/p, default/q"],
+            id="a core that somebody has",
+        ),
+        pytest.param(
+            [neuron("p", 1, neuroncore=2)],
+            [
+                "default/p: hami.io/aws-neuron-devices-allocated gives [1] cards "
+                "to containers that ask for [2]"
+            ],
+            id="a core too few",
+        ),
+        pytest.param(
+            [neuron("p", 4, neuroncore=0)],
+            [
+                "n1 n1-AWSNeuron-0 core 2: 1 of 0 slots given to default/p",
+            ],
+            id="a core that the device does not have",
+        ),
+    ],
+)
+def test_findings_about_masks(found: list[Any], want: list[str]) -> None:
+    capacity = {"aws.amazon.com/neuron": "1", "aws.amazon.com/neuroncore": "2"}
+    made = builders.node("n1").capacity(capacity)
+    assert list(audit.findings([made.raw()], found)) == want
+
+
+def sliced(name: str, slices: int, percent: int) -> dict[str, Any]:
+    made = builders.pod(name).container("c", limits={"enflame.com/gcu-core": percent}).on("n1")
+    return made.annotate(
+        {
+            "hami.io/enflame-vgpu-devices-allocated": f"n1-enflame-drs-0,Enflame,1024,{percent}:;",
+            "hami.io/vgpu-node": "n1",
+            "assigned-containers": json.dumps({"c": {"request": slices}}),
+        }
+    ).raw()
+
+
+@pytest.mark.parametrize(
+    ("slices", "want"),
+    [
+        pytest.param([1] * 6, [], id="six sixths, though they are 102 percent"),
+        pytest.param(
+            [3, 3, 1],
+            ["n1 n1-enflame-drs-0: 7 of 6 slots given to default/p0, default/p1, default/p2"],
+            id="seven sixths",
+        ),
+    ],
+)
+def test_findings_about_slices(slices: list[int], want: list[str]) -> None:
+    listed = {"devices": [{"index": "0", "capacity": 6}], "profiles": {"6g.40gb": "0", "x": "1"}}
+    made = builders.node("n1").annotate({"enflame.com/gcu-drs-capacity": json.dumps(listed)})
+    found = [sliced(f"p{n}", one, -(-100 * one // 6)) for n, one in enumerate(slices)]
+    assert list(audit.findings([made.raw()], found)) == want
 
 
 def test_traces_are_finalizers_and_keys_that_nobody_ordered() -> None:
@@ -209,9 +265,3 @@ def test_locks_that_are_left() -> None:
 def test_phases_tell_bound_from_pending() -> None:
     found = [pod("a", ""), builders.pod("b").raw(), builders.pod("c").phase("Running").raw()]
     assert audit.phases(found) == {"Bound": 1, "Pending": 1, "Running": 1}
-
-
-def test_the_keys_written_out_here_are_those_of_the_rows() -> None:
-    words = {model.word for model in catalogue.MODELS.values()}
-    simulated = [row for row in ROWS if row.keyword in words]
-    assert {row.pod.allocated: row.resources.count for row in simulated} == audit.COUNTED_BY

@@ -6,21 +6,28 @@ import pytest
 
 from hami_operator import errors
 from hami_operator.devices import registry
-from hami_operator.simulator import catalogue
+from hami_operator.simulator import catalogue, models
 
 
 def test_every_entry_belongs_to_a_vendor_row() -> None:
     assert {model.word for model in catalogue.MODELS.values()} <= set(registry.default().by_word)
 
 
-def test_every_family_can_be_simulated() -> None:
-    assert {model.word for model in catalogue.MODELS.values()} == {
-        "NVIDIA", "MLU", "HCU", "DCU", "Mthreads",
-    }  # fmt: skip
+def test_every_row_can_be_simulated() -> None:
+    words = {model.word for model in catalogue.MODELS.values()}
+    assert words == {row.keyword for row in registry.default()}
+
+
+@pytest.mark.parametrize("name", catalogue.MODELS)
+def test_what_a_plugin_is_asked_by_is_a_resource_of_its_row(name: str) -> None:
+    model = catalogue.MODELS[name]
+    resources = registry.default().by_word[model.word].resources
+    for field in (*model.asked, *model.offers):
+        assert getattr(resources, field), field
 
 
 def test_every_way_of_showing_cards_is_in_use() -> None:
-    assert {model.shown for model in catalogue.MODELS.values()} == set(catalogue.Shown)
+    assert {model.shown for model in catalogue.MODELS.values()} == set(models.Shown)
 
 
 def test_cards_are_the_same_in_every_run_and_differ_between_nodes_and_models() -> None:
@@ -70,3 +77,13 @@ def test_names_sort_as_they_are_numbered() -> None:
 def test_an_unknown_family_is_refused_with_those_that_exist() -> None:
     with pytest.raises(errors.SettingsError, match=r"families: 'gpu' is none of nvidia, .*hcu"):
         catalogue.hosts(1, ("gpu",))
+
+
+def test_a_node_may_have_cards_of_two_families() -> None:
+    (host,) = catalogue.hosts(1, ("nvidia+hcu",), cards=2)
+    assert [one.model.word for one in host.equipment] == ["NVIDIA", "HCU"]
+
+
+def test_a_node_has_one_plugin_of_a_type() -> None:
+    with pytest.raises(errors.SettingsError, match="names cards of one type twice"):
+        catalogue.hosts(1, ("nvidia+nvidia-mig",))

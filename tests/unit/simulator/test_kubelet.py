@@ -9,12 +9,20 @@ import pytest
 
 from hami_operator.devices import registry
 from hami_operator.scheduling import pod as pods
-from hami_operator.simulator import kubelet
+from hami_operator.simulator import catalogue, kubelet, plugin
 from tests import builders
 
 NOW = datetime.datetime(2026, 3, 1, 12, 0, 0, tzinfo=datetime.UTC)
 ROWS = registry.default()
 GPU = "nvidia.com/gpu"
+
+
+def plugins(*families: str) -> list[plugin.Plugin]:
+    found = (catalogue.find(family) for family in families)
+    return [
+        plugin.install(ROWS.by_word[one.word], catalogue.Equipment(model=one, number=1), "n1")
+        for one in found
+    ]
 
 
 @pytest.mark.parametrize(
@@ -40,7 +48,8 @@ def test_calls_come_by_container_init_first_and_by_row() -> None:
         .init("init", limits={GPU: "1"})
         .raw()
     )
-    assert [(one.container, one.word, one.count) for one in kubelet.calls(pod, ROWS)] == [
+    installed = plugins("nvidia", "mlu", "hcu")
+    assert [(one.container, one.word, one.amount) for one in kubelet.calls(pod, installed)] == [
         ("side", "MLU", 1),
         ("init", "NVIDIA", 1),
         ("app", "HCU", 1),
@@ -51,7 +60,35 @@ def test_calls_come_by_container_init_first_and_by_row() -> None:
 @pytest.mark.parametrize("amount", ["0", "nonsense"])
 def test_no_call_for_nothing(amount: str) -> None:
     pod = builders.pod("p").container("a", limits={GPU: amount}).container("b").raw()
-    assert list(kubelet.calls(pod, ROWS)) == []
+    assert list(kubelet.calls(pod, plugins("nvidia", "hcu"))) == []
+
+
+def test_nobody_is_asked_for_what_the_node_never_had() -> None:
+    pod = builders.pod("p").container("a", limits={GPU: 1, "hygon.com/hcunum": 1}).raw()
+    assert [one.word for one in kubelet.calls(pod, plugins("hcu"))] == ["HCU"]
+
+
+@pytest.mark.parametrize(
+    ("family", "limits", "want"),
+    [
+        pytest.param("aws-neuron", {"aws.amazon.com/neuron": 2}, [2], id="devices"),
+        pytest.param("aws-neuron", {"aws.amazon.com/neuroncore": 3}, [3], id="their cores"),
+        pytest.param(
+            "aws-neuron",
+            {"aws.amazon.com/neuroncore": 3, "aws.amazon.com/neuron": 2},
+            [2],
+            id="devices come first",
+        ),
+        pytest.param("enflame", {"enflame.com/drs-gcu": 3}, [3], id="slices"),
+        pytest.param("enflame", {"enflame.com/gcu-core": 40}, [40], id="a size"),
+        pytest.param(
+            "mlu", {"cambricon.com/mlu.smlu.vcore": 40}, [], id="a size alone is nothing"
+        ),
+    ],
+)
+def test_by_what_a_plugin_is_asked(family: str, limits: Any, want: list[int]) -> None:
+    pod = builders.pod("p").container("a", limits=limits).raw()
+    assert [one.amount for one in kubelet.calls(pod, plugins(family))] == want
 
 
 @pytest.mark.parametrize(

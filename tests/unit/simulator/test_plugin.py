@@ -11,7 +11,7 @@ import pytest
 from hami_operator.devices import inventory, registry
 from hami_operator.protocol import handshake, register
 from hami_operator.scheduling import node as nodes
-from hami_operator.simulator import catalogue, plugin
+from hami_operator.simulator import catalogue, models, plugin
 
 NOW = datetime.datetime(2026, 3, 1, 12, 30, 15, tzinfo=datetime.UTC)
 ROWS = registry.default()
@@ -48,17 +48,42 @@ def test_the_operator_sees_what_is_there(family: str) -> None:
 
 
 REGISTERING = [
-    name for name, model in catalogue.MODELS.items() if model.shown is not catalogue.Shown.CAPACITY
+    name
+    for name, model in catalogue.MODELS.items()
+    if model.shown not in (models.Shown.CAPACITY, models.Shown.OWN)
 ]
+
+
+@pytest.mark.parametrize("family", catalogue.MODELS)
+def test_a_plugin_shows_its_cards_where_its_row_looks_for_them(family: str) -> None:
+    one = make(family)
+    assert one.registers is (family in REGISTERING)
+    node = one.row.node
+    shown = plugin.registration(one, NOW).keys() - {one.handshake_key, *node.extra}
+    places = {models.Shown.CAPACITY: set(), models.Shown.OWN: {node.listed}}
+    assert shown == places.get(one.model.shown, {node.register})
+
+
+@pytest.mark.parametrize(
+    "family", [name for name in catalogue.MODELS if make(name).row.node.extra]
+)
+def test_what_else_a_plugin_writes_is_read_without_complaint(family: str) -> None:
+    one = make(family)
+    written = plugin.registration(one, NOW)
+    notes = one.model.notes(one.cards)
+    assert [written[key] for key in one.row.node.extra if key in written] == list(notes)
+    assert len(notes) in (0, len(one.row.node.extra))
+    assert seen(one).findings == ()
 
 
 @pytest.mark.parametrize("family", REGISTERING)
 def test_registered_ids_and_models_are_copied(family: str) -> None:
     one = make(family)
-    assert one.registers
     found = seen(one).cards
     assert [card.id for card in found] == [card.id for card in one.cards]
     assert {card.model for card in found} == {one.model.product}
+    assert [card.mig_profiles for card in found] == [one.model.profiles] * 2
+    assert [dict(card.custom) for card in found] == [one.model.facts(index) for index in (0, 1)]
 
 
 @pytest.mark.parametrize(
@@ -72,6 +97,11 @@ def test_registered_ids_and_models_are_copied(family: str) -> None:
         pytest.param("hcu", "hami.io/node-handshake-hcu", id="HCU answers"),
         pytest.param("dcu", "hami.io/node-handshake-dcu", id="DCU answers"),
         pytest.param("mthreads", "", id="Moore Threads has no handshake"),
+        pytest.param("amd", "", id="AMD is silent as well"),
+        pytest.param("metax-sgpu", "", id="a list of its own is not asked about"),
+        pytest.param(
+            "ascend910b4", "hami.io/node-handshake-Ascend910B4", id="JSON of other rows is"
+        ),
     ],
 )
 def test_who_answers_the_handshake_and_where(family: str, want_key: str) -> None:
@@ -127,6 +157,22 @@ def test_what_counts_as_being_asked(value: str | None, want: bool) -> None:
             },
             id="Moore Threads: 16 cores a card, units of 512 MiB",
         ),
+        pytest.param("metax-gpu", {"metax-tech.com/gpu": 2}, id="whole GPUs"),
+        pytest.param("kunlun", {"kunlunxin.com/xpu": 2}, id="whole XPUs, whatever their slots"),
+        pytest.param(
+            "aws-neuron",
+            {"aws.amazon.com/neuron": 2, "aws.amazon.com/neuroncore": 4},
+            id="devices and their cores",
+        ),
+        pytest.param(
+            "enflame",
+            {
+                "enflame.com/drs-gcu": 12,
+                "enflame.com/gcu-memory": 80,
+                "enflame.com/gcu-core": 200,
+            },
+            id="slices, and sizes",
+        ),
     ],
 )
 def test_resources_of_the_node(family: str, want: Mapping[str, int]) -> None:
@@ -141,6 +187,12 @@ def test_a_sick_card_is_registered_as_such_and_not_offered() -> None:
     assert plugin.capacity(sick) == {"nvidia.com/gpu": 20}
     assert plugin.allocatable(sick) == {"nvidia.com/gpu": 10}
     assert sick.with_health(one.cards[1].id, healthy=True) == one
+
+
+def test_a_sick_card_is_left_out_where_the_list_has_no_health() -> None:
+    one = make("enflame")
+    sick = one.with_health(one.cards[0].id, healthy=False)
+    assert [card.index for card in seen(sick).cards] == [1]
 
 
 def test_a_lost_card_is_gone_from_register_and_resources() -> None:

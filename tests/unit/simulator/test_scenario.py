@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hami_operator.devices import registry, request
-from hami_operator.simulator import catalogue, plugin, scenario
+from hami_operator.simulator import models, plugin, scenario
 
 ROWS = registry.default()
 NAMES = [name for name, _ in scenario.every()]
@@ -23,7 +23,7 @@ def test_the_mortal_plugin_answers_the_handshake() -> None:
     node, word = scenario.MORTAL
     (host,) = (host for host in scenario.HOSTS if host.name == node)
     (equipment,) = (one for one in host.equipment if one.model.word == word)
-    assert equipment.model.shown is catalogue.Shown.SEVEN
+    assert equipment.model.shown is models.Shown.SEVEN
     assert plugin.install(ROWS.by_word[word], equipment, node).handshake_key
     assert len(host.equipment) == 2, "another type must be there to go on"
 
