@@ -7,6 +7,9 @@ import pytest
 
 from tests.controlplane import build, cluster
 
+# Checks that several test modules share explain themselves as those in the modules do.
+pytest.register_assert_rewrite("tests.conformance.cluster", "tests.conformance.servers")
+
 
 @pytest.fixture(scope="session")
 def built_control_plane(request: pytest.FixtureRequest) -> Path:

@@ -48,6 +48,8 @@ def run(args: argparse.Namespace) -> int:
     try:
         with open(args.filename, "rb") as source:
             return answer_all(source, sys.stdout.buffer)
+    except BrokenPipeError:
+        raise
     except OSError as error:
         print(f"hami-operator decide: {args.filename}: {error.strerror}", file=sys.stderr)
         return 1

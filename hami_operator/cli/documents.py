@@ -60,7 +60,8 @@ def read(name: str) -> Document:
     except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
         mark = getattr(error, "problem_mark", None)
         place = f"{name}:{mark.line + 1}" if mark is not None else name
-        raise errors.SettingsError(place, f"cannot be read: {error}") from error
+        problem = getattr(error, "problem", None) or error
+        raise errors.SettingsError(place, f"cannot be read: {problem}") from error
     if content is None:
         return Document(name=name, content={}, lines={})
     if not isinstance(content, Mapping) or root is None:

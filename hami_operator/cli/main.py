@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
+import signal
 import sys
 from collections.abc import Sequence
 from typing import Final
@@ -39,16 +41,29 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the return value is the exit code.
 
-    2 stands for wrong arguments or settings, 1 for a job that failed, 0 for success.
+    2 stands for wrong arguments or settings, 1 for a job that failed, 0 for success, 141 for a
+    reader of the output who left early.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
-        return _dispatch(arguments)
+        code = _dispatch(arguments)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        return _unheard()
     except errors.OperatorError as error:
         print(f"hami-operator: {error}", file=sys.stderr)
         return 2 if isinstance(error, errors.SettingsError) else 1
     except KeyboardInterrupt:
         return 130
+
+
+def _unheard() -> int:
+    """Whoever read our output has gone, which is no error of ours; what is left is dropped."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
+    return 128 + signal.SIGPIPE
 
 
 def _dispatch(arguments: list[str]) -> int:

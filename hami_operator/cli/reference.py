@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
@@ -22,14 +23,10 @@ registers the cards, pod annotations with which a user selects cards, and pod an
 writes its decision. An amount that is not named takes the default; memory that is not named is the whole device.
 Everything here but the lines *found by*, *alive when* and *beside the decision* can be changed in the
 configuration file under `vendors.<word>`, by the names that `hami-operator vendors show WORD` prints.
+
+Which checks a card must pass: {checks}.
 """
-_NAMES: Final = {
-    "count": "devices",
-    "memory": "memory of each",
-    "percent": "memory of each, in percent",
-    "cores": "cores of each",
-    "priority": "priority",
-}
+_TITLES: Final = {"count": "devices", "percent": "memory, in percent"}
 
 
 def page(rows: registry.Registry) -> str:
@@ -39,7 +36,8 @@ def page(rows: registry.Registry) -> str:
         key = json.dumps([_facts(row), dict(_example(row))]).replace(row.keyword, _WORD)
         alike.setdefault(key, []).append(row)
     sections = (_section(group) for group in alike.values())
-    return "\n".join([_HEAD, *sections]).rstrip()
+    checks = ", ".join(f"{one.value} {one.name.lower()}" for one in vendor.Check)
+    return "\n".join([_HEAD.format(checks=checks), *sections]).rstrip()
 
 
 def sources(row: vendor.Vendor) -> tuple[str, ...]:
@@ -50,7 +48,7 @@ def sources(row: vendor.Vendor) -> tuple[str, ...]:
 
 def example(row: vendor.Vendor) -> dict[str, Any]:
     """A pod that takes a part of a device, or a device where it is not divided."""
-    name = row.keyword.lower()
+    name = re.sub("[^a-z0-9-]+", "-", row.keyword.lower()).strip("-")
     container = {
         "name": "main",
         "image": "ubuntu:24.04",
@@ -66,7 +64,7 @@ def example(row: vendor.Vendor) -> dict[str, Any]:
 
 
 def _example(row: vendor.Vendor) -> Iterator[tuple[str, int]]:
-    for part, amount in {**_usual(row), **row.example}.items():
+    for part, amount in {**_usual(row), **row.guide.example}.items():
         name = getattr(row.resources, part)
         if name and amount:
             yield name, amount
@@ -86,6 +84,8 @@ def _section(group: list[vendor.Vendor]) -> str:
     lines += ["| | |", "|---|---|", *(f"| {name} | {text} |" for name, text in facts.items()), ""]
     if row.options:
         lines += [*_options(group), ""]
+    if row.guide.notes:
+        lines += [*(f"- {note}" for note in row.guide.notes), ""]
     shown = yaml.safe_dump(example(row), sort_keys=False)
     return "\n".join([*lines, "```yaml", shown.rstrip(), "```", ""])
 
@@ -106,29 +106,43 @@ def _facts(row: vendor.Vendor) -> dict[str, str]:
         "lock": _ticks((row.lock,)) or "none",
         "checks": " ".join(overrides.plain(row)["checks"]),
         "runtime class": _ticks((row.runtime_class,)),
+        "in HAMi's file": _section_of(row.file),
     }
     return {name: text for name, text in facts.items() if text}
+
+
+def _section_of(file: vendor.Section) -> str:
+    names = (f"`{name}`" for name in (file.word_key, *file.names) if name)
+    return f"`{'.'.join(file.path)}`: {', '.join(names)}" if file.path else ""
 
 
 def _registers(row: vendor.Vendor) -> bool:
     return bool(row.node.register or row.node.listed)
 
 
-def _resources(row: vendor.Vendor) -> Iterator[tuple[str, str]] | dict[str, str]:
+def _resources(row: vendor.Vendor) -> dict[str, str]:
+    unit = "MiB" if row.mib_per_unit == 1 else f"{row.mib_per_unit} MiB"
+    notes = {
+        "count": [],
+        "memory": [row.guide.memory or f"in {unit} of each device"],
+        "percent": ["in percent of the memory of each device"],
+        "cores": [row.guide.cores or "in percent of each device"],
+        "priority": [],
+    }
     defaults = {
         "count": row.default_count,
         "memory": row.default_memory_mib,
         "cores": row.default_cores,
     }
-    said = {}
-    for part, title in _NAMES.items():
-        name = getattr(row.resources, part)
-        if name:
-            notes = [f"in {row.mib_per_unit} MiB"] if part == "memory" else []
-            if defaults.get(part):
-                notes.append(f"default {defaults[part]}{' MiB' if part == 'memory' else ''}")
-            said[title] = ", ".join([_ticks((name,)), *notes])
-    return said
+    for part, amount in defaults.items():
+        if amount:
+            notes[part].append(f"default {amount}{' MiB' if part == 'memory' else ''}")
+    names = ((part, getattr(row.resources, part)) for part in notes)
+    return {
+        _TITLES.get(part, part): "; ".join([_ticks((name,)), *notes[part]])
+        for part, name in names
+        if name
+    }
 
 
 def _liveness(row: vendor.Vendor) -> str:

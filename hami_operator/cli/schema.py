@@ -30,20 +30,28 @@ def build() -> dict[str, Any]:
             top.setdefault(section, _object({}))["properties"][name] = shape
         else:
             top[key] = shape
-    return {
-        "$schema": _DIALECT,
-        "title": "Configuration of hami-operator",
-        **_object(top),
-    }
+    head = {"$schema": _DIALECT, "title": "Configuration of hami-operator"}
+    return {**head, **_object(top), "$defs": _rows()}
 
 
 def _object(properties: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": "object", "properties": dict(properties), "additionalProperties": False}
 
 
+def _rows() -> dict[str, Any]:
+    """What may be said of rows, once for all rows that are alike in that."""
+    return {_like(row): _object(overrides.fields(row)) for row in registry.default()}
+
+
+def _like(row: vendor.Vendor) -> str:
+    """The first row of which the same may be said."""
+    fields = overrides.fields(row)
+    return next(one.keyword for one in registry.default() if overrides.fields(one) == fields)
+
+
 def _vendors() -> dict[str, Any]:
     """Rows that are known by their keywords; any other one is new, and must say all it needs."""
-    known = {row.keyword: _object(overrides.fields(row)) for row in registry.default()}
+    known = {row.keyword: {"$ref": f"#/$defs/{_like(row)}"} for row in registry.default()}
     aliases = {ours: theirs for theirs, ours in vendor.PLAIN.items()}
     said = [
         {"anyOf": [{"required": [name]} for name in (need, aliases.get(need)) if name]}

@@ -34,7 +34,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--families",
         default=",".join(FAMILIES),
         metavar="LIST",
-        help=f"comma list, taken in turn, of {', '.join(catalogue.MODELS)} (%(default)s)",
+        help=f"comma list, taken in turn, of {', '.join(catalogue.MODELS)}; "
+        "with + between them for nodes that have both (%(default)s)",
     )
     parser.add_argument("--prefix", default="sim-", help="begin of the nodes' names (%(default)s)")
     parser.add_argument(

@@ -131,7 +131,8 @@ class Problem:
         where = f"row {word}, field {field}" if section == "vendors" and word else self.field
         if section == "vendors" and place and not word:
             where = f"row {place}"
-        return f"{name}:{self.line}: {'' if self.fatal else 'warning: '}{where}: {self.text}"
+        said = f"{where}: {self.text}" if where else self.text
+        return f"{name}:{self.line}: {'' if self.fatal else 'warning: '}{said}"
 
 
 def _check(name: str) -> int:
@@ -152,7 +153,7 @@ def check(file: documents.Document) -> Iterator[Problem]:
     content: dict[str, Any] = copy.deepcopy(dict(file.content))
     told: set[str] = set()
     while (error := _first_error(content, hamis=bool(prefix))) is not None:
-        field = error.field.removeprefix(prefix)
+        field = error.field.removeprefix(prefix) if error.field != prefix.rstrip(".") else ""
         path = documents.find(content, field)
         if not _follows(field, path, told):
             yield Problem(line=file.line(field), field=field, text=error.problem)
@@ -181,6 +182,8 @@ def _first_error(content: Mapping[str, Any], *, hamis: bool) -> errors.SettingsE
 
 def _follows(field: str, path: documents.Path, told: set[str]) -> bool:
     """Whether the problem is only that something wrong was left out before."""
+    if not field:
+        return bool(told)
     row = field.rpartition(".")[0]
     missing = str(path[-1]) != field.rpartition(".")[2] if path else False
     return field in told or (missing and any(one.startswith(f"{row}.") for one in told))

@@ -27,14 +27,16 @@ from hami_operator.runtime import (
     leader,
     locker,
     performer,
+    prebind,
     recorder,
     reflector,
     resync,
     scheduler,
     supervisor,
     ticker,
+    watches,
 )
-from hami_operator.scheduling import effects, policy, serving, world
+from hami_operator.scheduling import effects, objects, policy, serving, world
 from hami_operator.server import app, health, metrics, tls, webhook
 
 EVENT_WRITERS: Final = 4
@@ -112,6 +114,7 @@ class Wiring:
         self._nodes = self._reflector(ports.NODES, self.intake.nodes, ports.EVERYTHING)
         self._quotas = self._reflector(ports.QUOTAS, self.intake.quotas, ports.EVERYTHING)
         self._budgets = self._reflector(ports.BUDGETS, self.intake.budgets, ports.EVERYTHING)
+        self._watches = watches.Watches(self._build_watch)
         self._resync = self._build_resync()
         self._scheduler = self._build_scheduler()
         self.webhook = self._build_webhook()
@@ -126,6 +129,8 @@ class Wiring:
         spawn("pods", self._pods.run(), group=standing)
         spawn("quotas", self._quotas.run(), group=standing)
         spawn("budgets", self._budgets.run(), group=standing)
+        for kind in objects.Kind:
+            spawn(kind.value, self._watches.run(kind), group=standing)
         if self._by_kopf:
             spawn("nodes", self._resync.run())
         else:
@@ -219,9 +224,17 @@ class Wiring:
                 name, work, group=supervisor.Group.BINDS
             ),
             again=self._bell.ring,
+            widen=self._widen,
             time=self._given.time,
             metrics=self.metrics,
         )
+
+    def _widen(self, kinds: frozenset[objects.Kind]) -> None:
+        self._watches.widen(kinds)
+
+    def _build_watch(self, kind: objects.Kind) -> reflector.Reflector:
+        resource, sink = watches.RESOURCES[kind], self.intake.of(kind)
+        return self._reflector(resource, sink, ports.EVERYTHING)
 
     def _build_binder(self) -> binder.Binder:
         given, settings = self._given, self._given.settings
@@ -231,6 +244,13 @@ class Wiring:
             registry=self._registry,
             carrier=carrier.Carrier.choose(settings.decision_carrier, given.server_version),
             node_exists=lambda name: name in self.state.nodes,
+            preparer=prebind.Preparer(
+                self._api,
+                progress=self.state.preparing,
+                is_waiting=self.state.waits,
+                time=given.time,
+                generator=given.generator,
+            ),
             time=given.time,
             metrics=self.metrics,
             generator=given.generator,

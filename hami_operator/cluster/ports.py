@@ -54,6 +54,26 @@ BUDGETS: Final = Resource(
 )
 
 
+def _storage(plural: str, *, namespaced: bool = False) -> Resource:
+    return Resource(group="storage.k8s.io", version="v1", plural=plural, namespaced=namespaced)
+
+
+NAMESPACES: Final = Resource(group="", version="v1", plural="namespaces", namespaced=False)
+CLAIMS: Final = Resource(group="", version="v1", plural="persistentvolumeclaims", namespaced=True)
+VOLUMES: Final = Resource(group="", version="v1", plural="persistentvolumes", namespaced=False)
+STORAGE_CLASSES: Final = _storage("storageclasses")
+CSI_NODES: Final = _storage("csinodes")
+CSI_DRIVERS: Final = _storage("csidrivers")
+CSI_CAPACITIES: Final = _storage("csistoragecapacities", namespaced=True)
+ATTACHMENTS: Final = _storage("volumeattachments")
+RESOURCE_CLAIMS: Final = Resource(
+    group="resource.k8s.io", version="v1", plural="resourceclaims", namespaced=True
+)
+DEVICE_CLASSES: Final = Resource(
+    group="resource.k8s.io", version="v1", plural="deviceclasses", namespaced=False
+)
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Selector:
     """Which objects of a kind are meant; empty texts mean all."""
@@ -127,6 +147,30 @@ class NodeWriter(Protocol):
 
     async def patch_node(self, name: str, body: Body) -> Raw:
         """Merge-patch a Node; null removes a key, ``resourceVersion`` is a precondition."""
+        ...
+
+
+class ObjectReader(Protocol):
+    """Reads one object of any kind."""
+
+    async def get_object(self, resource: Resource, namespace: str, name: str) -> Raw:
+        """The object as it is now; the namespace is empty where the kind has none."""
+        ...
+
+
+class ObjectWriter(Protocol):
+    """Changes one object of any kind."""
+
+    async def patch_object(
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        body: Body,
+        *,
+        subresource: str = "",
+    ) -> Raw:
+        """Merge-patch it; ``metadata.uid`` and ``resourceVersion`` are preconditions."""
         ...
 
 

@@ -285,6 +285,24 @@ class Section:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Guide:
+    """What people are told of a row beside its data; nothing depends on it.
+
+    Attributes:
+        example: what a container may ask for, by names of `Resources`, where a device, 8 GiB and
+            30 cores are no good example; 0 leaves a resource out.
+        memory: the unit of the memory resource, where it is not `Vendor.mib_per_unit` per device.
+        cores: likewise of the cores resource, where it is not percent of each device.
+        notes: sentences.
+    """
+
+    example: Mapping[str, int] = dataclasses.field(default_factory=lambda: register.NOTHING)
+    memory: str = ""
+    cores: str = ""
+    notes: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Vendor:
     """One device backend.
 
@@ -310,8 +328,7 @@ class Vendor:
         overwrite_env: admission hides all devices from containers that take none.
         runtime_class: runtime class for pods that take the row; empty for none.
         score_weight: factor of the row's node score.
-        example: what a container may ask for, by names of `Resources`, where a device, 8 GiB and
-            30 cores are no good example; 0 leaves a resource out.
+        guide: what the reference says of the row beside the data.
         options: settings of this row alone, by our names, each with its default; a
             configuration may change a value, not its type.
         file: where HAMi's configuration file speaks of the row.
@@ -338,7 +355,7 @@ class Vendor:
     overwrite_env: bool = False
     runtime_class: str = ""
     score_weight: int = 1
-    example: Mapping[str, int] = dataclasses.field(default_factory=lambda: register.NOTHING)
+    guide: Guide = Guide()
     options: Mapping[str, Any] = dataclasses.field(default_factory=lambda: register.NOTHING)
     file: Section = Section()
     hooks: Hooks = Hooks()

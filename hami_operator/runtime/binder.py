@@ -2,6 +2,7 @@
 
 The steps, each undone by a later failure in reverse order:
 
+0. prepare the pod's claims of volumes and devices, where it has any that are not ready;
 1. take the locks that the device types used need, after all earlier binds of that node;
 2. PATCH the decision, only where the Binding cannot carry it (stale keys, or by setting);
 3. POST the Binding, with the pod's UID and version as preconditions;
@@ -23,7 +24,7 @@ from hami_operator.cluster import ports
 from hami_operator.devices import registry as registries
 from hami_operator.runtime import carrier as carriers
 from hami_operator.runtime import locker as lockers
-from hami_operator.runtime import outcome, retry, settle, shield
+from hami_operator.runtime import outcome, prebind, retry, settle, shield
 from hami_operator.scheduling import effects, written
 from hami_operator.scheduling import pod as pods
 
@@ -78,9 +79,11 @@ class Binder:
         time: clock.Clock,
         metrics: ports.Recorder,
         generator: random.Random,
+        preparer: prebind.Preparer | None = None,
         workers: int = 64,
         timeout_s: float = 60.0,
     ) -> None:
+        self._preparer = preparer
         self._api = api
         self._locker = locker
         self._registry = registry
@@ -115,6 +118,17 @@ class Binder:
         return found if isinstance(found, outcome.Outcome) else _failed(repr(error))
 
     async def _bind(self, order: effects.Bind) -> outcome.Outcome:
+        if order.preparation is None or self._preparer is None:
+            return await self._lock_and_write(order)
+        result = _failed("not tried")
+        try:
+            result = await self._preparer.prepare(order) or await self._lock_and_write(order)
+        finally:
+            if not result.is_bound:
+                await self._preparer.undo(order)
+        return result
+
+    async def _lock_and_write(self, order: effects.Bind) -> outcome.Outcome:
         need = lockers.needed(order.decision.annotations, self._registry)
         if not need.keys:
             return await self._write(self._draft(order))

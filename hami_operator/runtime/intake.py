@@ -17,7 +17,7 @@ from hami_operator.protocol import instant
 from hami_operator.runtime import conditions as condition_writers
 from hami_operator.runtime import performer as performers
 from hami_operator.runtime import reflector, resync
-from hami_operator.scheduling import effects, fields, world
+from hami_operator.scheduling import effects, fields, objects, world
 from hami_operator.scheduling import node as nodes
 from hami_operator.scheduling import pod as pods
 
@@ -79,6 +79,23 @@ class Intake:
             lambda raw: self._take("PodDisruptionBudget", raw, self._budget_gone),
             lambda: self.source_synced(world.BUDGETS),
         )
+
+    def of(self, kind: objects.Kind) -> reflector.Sink:
+        """Sink for a kind of objects that placement depends on beside pods and nodes."""
+        state, name = self._state, kind.value
+        return _Sink(
+            lambda raw: self._take(
+                name, raw, lambda one: state.object_seen(kind, one, self._now())
+            ),
+            lambda raw: self._take(
+                name, raw, lambda one: state.object_gone(kind, _reference(one), self._now())
+            ),
+            lambda: self._listed(kind),
+        )
+
+    def _listed(self, kind: objects.Kind) -> None:
+        self._performer.perform(self._state.objects_listed(kind, self._now()))
+        self._again()
 
     def node_event(self, type_: str | None, raw: ports.Raw) -> None:
         """A Node from kopf's watch; the type is None for one that was listed."""

@@ -21,7 +21,7 @@ from hami_operator.runtime import labeler as labelers
 from hami_operator.runtime import locker as lockers
 from hami_operator.runtime import outcome, supervisor
 from hami_operator.runtime import recorder as recorders
-from hami_operator.scheduling import effects, world
+from hami_operator.scheduling import effects, objects, world
 
 MODE: Final = "standalone"
 
@@ -50,6 +50,7 @@ class Performer:
         labeler: takes labels that follow a Binding.
         spawn: starts tasks that outlive the loops.
         again: called when a pod may be tried again.
+        widen: starts to watch more kinds of objects.
     """
 
     def __init__(
@@ -64,9 +65,11 @@ class Performer:
         labeler: labelers.Labeler,
         spawn: Spawn,
         again: Callable[[], None],
+        widen: Callable[[frozenset[objects.Kind]], None],
         time: clock.Clock,
         metrics: ports.Recorder,
     ) -> None:
+        self._widen = widen
         self._state = state
         self._binder = binder
         self._evictor = evictor
@@ -106,6 +109,8 @@ class Performer:
                 self._count_attempt(order)
             case effects.Correction():
                 self._metrics.count("hami_ledger_corrections_total", kind=order.kind)
+            case effects.Watch():
+                self._widen(order.kinds)
 
     def tell_pod(self, event: effects.PodEvent) -> None:
         """Put an event on a pod, and into the log."""

@@ -15,12 +15,15 @@ from hami_operator.scheduling import (
     assembly,
     cycle,
     effects,
+    filters,
     ledger,
     neighbours,
+    nodeorder,
     nodes,
     objects,
     outcomes,
     preemptor,
+    preparation,
     quota,
     reports,
     sightings,
@@ -77,6 +80,7 @@ class Attempts:
         self._seen = seen
         self._accounts = accounts
         self._memo = outcomes.Memo()
+        self._order = nodeorder.Order()
         self._binding: dict[str, effects.Bind] = {}
         self._conditions: dict[str, tuple[effects.Condition, float]] = {}
         self._demands: dict[str, tuple[pods.Pod, demands.Demand]] = {}
@@ -162,7 +166,7 @@ class Attempts:
             outcome = self._cycle(pod, alone, now)
             if isinstance(outcome, cycle.Placed):
                 return outcome
-        return self._cycle(pod, views, now)
+        return self._cycle(pod, views, now, self._order)
 
     def suppose(self, pod: pods.Pod, placed: cycle.Placed) -> None:
         """Reserve what was found, to be undone or placed within this step."""
@@ -181,7 +185,12 @@ class Attempts:
         self._conditions.pop(pod.uid, None)
         if pod.gang.name:  # where its bind fails, nobody else takes what the others wait for
             self.preemptor.promises.put(pod, placed.node, placed.slots)
-        bind = effects.Bind(pod=pod, node=placed.node, decision=placed.decision)
+        bind = effects.Bind(
+            pod=pod,
+            node=placed.node,
+            decision=placed.decision,
+            preparation=self._preparation(pod, placed.node),
+        )
         self._binding[pod.uid] = bind
         ref = effects.PodRef.of(pod)
         attempt = effects.Attempt(pod=ref, result=effects.Result.SCHEDULED)
@@ -228,7 +237,11 @@ class Attempts:
         return self.preemptor.promises.over(self.snapshot.views(), pod)
 
     def _cycle(
-        self, pod: pods.Pod, views: tuple[snapshot.NodeView, ...], now: instant.Instant
+        self,
+        pod: pods.Pod,
+        views: tuple[snapshot.NodeView, ...],
+        now: instant.Instant,
+        order: nodeorder.Order | None = None,
     ) -> cycle.Placed | cycle.Unplaced:
         return cycle.run(
             pod,
@@ -239,6 +252,7 @@ class Attempts:
             accounts=self._accounts(pod.namespace, self._books),
             around=self._around(self.snapshot.views(), self.neighbours),
             memo=self._memo,
+            order=order,
         )
 
     def _around(
@@ -328,6 +342,12 @@ class Attempts:
             return ()
         self._conditions[pod.uid] = (wanted, now.monotonic_s)
         return (wanted,)
+
+    def _preparation(self, pod: pods.Pod, name: str) -> preparation.Preparation | None:
+        node = self._nodes.get(name)
+        if node is None or not filters.needs(pod):
+            return None
+        return preparation.of(pod, node, self._around(self.snapshot.views(), self.neighbours))
 
     def _demand(self, pod: pods.Pod) -> demands.Demand:
         known = self._demands.get(pod.uid)

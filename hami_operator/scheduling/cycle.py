@@ -18,6 +18,7 @@ from hami_operator.scheduling import (
     filters,
     fiterror,
     imagescore,
+    nodeorder,
     outcomes,
     policy,
     preferences,
@@ -47,8 +48,8 @@ class Placed:
         node: the choice.
         slots: word to picks per container; empty for a pod without devices.
         decision: what is to be written on the pod.
-        scores: device score of every node that fits.
-        rejections: why the other nodes do not.
+        scores: device score of every node that fits, as far as they were asked.
+        rejections: why the others do not.
         warnings: what of the pod's wishes was not understood, or not fully weighed.
     """
 
@@ -99,6 +100,7 @@ def run(
     accounts: quota.Accounts | None = None,
     around: surroundings.Surroundings | None = None,
     memo: outcomes.Memo | None = None,
+    order: nodeorder.Order | None = None,
 ) -> Placed | Unplaced:
     """Place one pod.
 
@@ -111,6 +113,7 @@ def run(
         accounts: quota of the pod's namespace; None where it has none.
         around: other pods and objects; none, if it is left out.
         memo: answers of earlier cycles under the same rules.
+        order: of all ``nodes``; with it no more of them are asked than the choice needs.
     """
     views = tuple(nodes)
     wishes = _wishes(pod, rules.settings)
@@ -125,7 +128,8 @@ def run(
     judge = outcomes.Judge(
         pod, demand, wishes=wishes, plan=plan, rules=rules, accounts=accounts, rank=rank
     )
-    fitting, rejections = judge.all(views, memo)
+    is_plain = demand.asks and not preferences.says_something(pod, (), rules.options)
+    fitting, rejections = _ask(judge, views, memo, order if is_plain else None)
     # 3. Nobody: say why, node by node.
     if not fitting:
         message = fiterror.message(len(views), rejections) if views else NO_NODES
@@ -149,6 +153,21 @@ def run(
         rejections=rejections,
         warnings=(*wishes.warnings, *_notes(slots)),
     )
+
+
+def _ask(
+    judge: outcomes.Judge,
+    views: tuple[snapshot.NodeView, ...],
+    memo: outcomes.Memo | None,
+    order: nodeorder.Order | None,
+) -> tuple[Mapping[str, outcomes.Fitting], Mapping[str, rejection.Rejection]]:
+    """What the nodes say: all of them, or in their order up to the first that takes the pod."""
+    if order is None or not judge.scores_by_load:
+        return judge.all(views, memo)
+    order.show(views)
+    if order.deters:
+        return judge.all(views, memo)
+    return judge.first(order.by(judge.node_policy), views, memo)
 
 
 def judge(

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from hami_operator import errors
+    from hami_operator.scheduling import objects, preparation, written
     from hami_operator.scheduling import pod as pods
-    from hami_operator.scheduling import written
 
 
 class EventType(enum.Enum):
@@ -100,11 +100,15 @@ class Bind:
     """Order: bind ``pod`` to ``node``; the ledger has reserved what ``decision`` says.
 
     To be answered by `World.bind_done` or `World.bind_failed`, exactly once.
+
+    Attributes:
+        preparation: what has to be done for the pod's claims before; None for most pods.
     """
 
     pod: pods.Pod
     node: str
     decision: written.Decision
+    preparation: preparation.Preparation | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -173,6 +177,13 @@ class Correction:
     word: str = ""
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Watch:
+    """Order: from now on watch these kinds of objects, since a pod depends on them."""
+
+    kinds: frozenset[objects.Kind]
+
+
 Effect = (
     NodeEvent
     | PodEvent
@@ -184,4 +195,5 @@ Effect = (
     | LockChanged
     | StaleLock
     | Correction
+    | Watch
 )

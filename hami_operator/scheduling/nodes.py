@@ -222,7 +222,7 @@ class Nodes:
     def _inventories(
         self, entry: _Entry | None, node: records.Node
     ) -> Mapping[str, inventory.Inventory]:
-        """What the node has of every row; locks and signs of life come often and change nothing."""
+        """What the node has of every row; locks and signs of life come often and change none."""
         if entry is None or not self._same_devices(entry.node, node):
             return inventory.read_all(node, self._registry)
         return {word: standing.inventory for word, standing in entry.standings.items()}

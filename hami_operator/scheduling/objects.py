@@ -141,6 +141,7 @@ class Objects:
         self._namespaces = Shelf(_read_namespace)
         self._complete: set[Kind] = set()
         self._wanted: set[Kind] = set()
+        self._told: set[Kind] = set()
         self._shelves: Mapping[Kind, Shelf[Any]] = {
             Kind.CLAIM: self.claims,
             Kind.VOLUME: self.volumes,
@@ -154,10 +155,11 @@ class Objects:
             Kind.DEVICE_CLASS: self.device_classes,
         }
 
-    @property
-    def wanted(self) -> frozenset[Kind]:
-        """Kinds that were asked for so far."""
-        return frozenset(self._wanted)
+    def take_wanted(self) -> frozenset[Kind]:
+        """Kinds that were asked for since this was last called, each once."""
+        fresh = frozenset(self._wanted - self._told)
+        self._told |= fresh
+        return fresh
 
     def lacks(self, kinds: Iterable[Kind]) -> bool:
         """Whether one of the kinds has not been listed in full; from now on all are wanted."""

@@ -7,7 +7,7 @@ would say the same, so equal questions are not asked twice (`Memo`).
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from hami_operator.devices import score
@@ -122,6 +122,18 @@ class Judge:
         )
 
     @property
+    def node_policy(self) -> str:
+        """The pod's, or else that of the settings."""
+        return self._wishes.node
+
+    @property
+    def scores_by_load(self) -> bool:
+        """Whether a node's score is its load alone, whatever cards the pod would get there."""
+        rows = self._rules.registry.by_word
+        words = self._order.demand.words
+        return not any(word in rows and rows[word].hooks.score for word in words)
+
+    @property
     def looks_around(self) -> bool:
         """Whether answers depend on more than the node itself."""
         return bool(self._plan.wide)
@@ -135,23 +147,48 @@ class Judge:
             views: the nodes.
             memo: where answers are looked up and kept.
         """
-        known: dict[str, Remembered] = {}
-        if memo is not None:
-            known = memo.outcomes(self._shape(), len(views))
-        wide = bool(self._plan.wide)
         fitting: dict[str, Fitting] = {}
         rejections: dict[str, rejection.Rejection] = {}
-        for view in views:
-            name = view.node.name
-            seen = known.get(name)
-            if seen is None or seen.view is not view or (seen.reaches and not self._holds(seen)):
-                seen = known[name] = self._judged(view)
-            answer = self._looked_around(view, seen.outcome) if wide else seen.outcome
+        for name, answer in self._answers(views, len(views), memo):
             if isinstance(answer, Fitting):
                 fitting[name] = answer
             else:
                 rejections[name] = answer
         return fitting, rejections
+
+    def first(
+        self,
+        preferred: Iterable[snapshot.NodeView],
+        views: Sequence[snapshot.NodeView],
+        memo: Memo | None = None,
+    ) -> tuple[dict[str, Fitting], dict[str, rejection.Rejection]]:
+        """The first node that takes the pod, and those asked before it; else as `all`.
+
+        Args:
+            preferred: the nodes, the most wanted first.
+            views: the same in the order of the answer.
+            memo: where answers are looked up and kept.
+        """
+        rejections: dict[str, rejection.Rejection] = {}
+        for name, answer in self._answers(preferred, len(views), memo):
+            if isinstance(answer, Fitting):
+                return {name: answer}, rejections
+            rejections[name] = answer
+        return {}, {view.name: rejections[view.name] for view in views}
+
+    def _answers(
+        self, views: Iterable[snapshot.NodeView], nodes: int, memo: Memo | None
+    ) -> Iterator[tuple[str, Outcome]]:
+        known: dict[str, Remembered] = {}
+        if memo is not None:
+            known = memo.outcomes(self._shape(), nodes)
+        wide = bool(self._plan.wide)
+        for view in views:
+            name = view.node.name
+            seen = known.get(name)
+            if seen is None or seen.view is not view or (seen.reaches and not self._holds(seen)):
+                seen = known[name] = self._judged(view)
+            yield name, self._looked_around(view, seen.outcome) if wide else seen.outcome
 
     def _looked_around(self, view: snapshot.NodeView, answer: Outcome) -> Outcome:
         """What lies beyond the node is asked each time, after the node's own filters."""

@@ -24,6 +24,7 @@ from hami_operator.scheduling import (
     lockwatch,
     objects,
     oddities,
+    preparation,
     queue,
     reports,
     serving,
@@ -213,11 +214,6 @@ class World:
 
     # ---- other objects
 
-    @property
-    def wanted_kinds(self) -> frozenset[objects.Kind]:
-        """Kinds of objects that some pod needs to be watched."""
-        return self._attempts.objects.wanted
-
     def object_seen(
         self, kind: objects.Kind, raw: Mapping[str, Any], now: instant.Instant
     ) -> Effects:
@@ -284,7 +280,11 @@ class World:
         Returns:
             Nothing where no pod is due or no decision may be made.
         """
-        return self._attempts.run(now) if self.active else ()
+        if not self.active:
+            return ()
+        orders = self._attempts.run(now)
+        kinds = self._attempts.objects.take_wanted()
+        return (*orders, effects.Watch(kinds=kinds)) if kinds else orders
 
     def bind_done(self, uid: str) -> Effects:
         """The bind that `effects.Bind` ordered has landed."""
@@ -311,6 +311,17 @@ class World:
         return ()
 
     # ---- questions
+
+    def preparing(
+        self, wanted: preparation.Preparation, written: Mapping[tuple[str, str], str]
+    ) -> preparation.Progress | str:
+        """How far a bind's preparation is, see `preparation.progress`."""
+        return preparation.progress(wanted, written, self._attempts.objects)
+
+    def waits(self, uid: str) -> bool:
+        """Whether a pod is there, stays, and has no node yet."""
+        pod = self._seen.get(uid)
+        return pod is not None and not pod.node_name and not pod.terminating
 
     def lock_facts(self, node: str) -> locks.Facts:
         """What the watch knows about the locks of a node, for whoever wants to bind there."""

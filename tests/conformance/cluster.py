@@ -20,13 +20,14 @@ from collections.abc import (
     Sequence,
 )
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import yaml
 
 from hami_operator import clock
 from hami_operator.cluster import pages, ports
 from hami_operator.cluster.kubernetes import admin
+from hami_operator.devices import registry
 from hami_operator.simulator import audit, catalogue, feed, fleet, machine, mirror
 from tests import builders
 from tests.conformance import operators, proxy, servers
@@ -45,7 +46,6 @@ FAST: Final[Mapping[str, Any]] = {
 QUICK: Final = machine.Behaviour(period_s=20.0, grace_s=0.05, heartbeat_s=0.0)
 
 Raw = dict[str, Any]
-T = TypeVar("T")
 
 
 class Cluster:
@@ -191,9 +191,10 @@ class Cluster:
         hosts: Iterable[catalogue.Host],
         *,
         behaviour: machine.Behaviour = QUICK,
+        rows: registry.Registry | None = None,
     ) -> AsyncIterator[fleet.Fleet]:
         """Simulated nodes, serving inside the block."""
-        made = fleet.Fleet(hosts, self.admin, behaviour=behaviour)
+        made = fleet.Fleet(hosts, self.admin, rows=rows, behaviour=behaviour)
         await made.install()
         async with background(made.serve(), "fleet"):
             await made.started.wait()
@@ -314,7 +315,8 @@ class Cluster:
         return [
             event
             for event in self.events.all()
-            if event.get("reason") == reason
+            if event["metadata"]["namespace"] in (self.namespace, "default")
+            and event.get("reason") == reason
             and event.get("regarding", {}).get("name") == about
             and all(word in event.get("note", "") for word in words)
         ]
@@ -437,9 +439,11 @@ async def opened(server: servers.Server, folder: Path) -> AsyncIterator[Cluster]
     headers = {"Authorization": f"Bearer {server.admin_token}"}
     client = await admin.Admin.connect(kubeconfig=os.fspath(server.admin_kubeconfig))
     try:
-        async with Api(server.url, headers=headers, ssl=server.ssl) as api:
-            async with Cluster(server, api, client, folder).open() as made:
-                yield made
+        async with (
+            Api(server.url, headers=headers, ssl=server.ssl) as api,
+            Cluster(server, api, client, folder).open() as made,
+        ):
+            yield made
     finally:
         await client.close()
 
@@ -457,9 +461,9 @@ async def background(work: Coroutine[Any, Any, None], name: str) -> AsyncIterato
 
 
 async def eventually(
-    condition: Callable[[], T | Awaitable[T]], what: str, *, deadline_s: float = DEADLINE_S
-) -> T:
-    """Wait until something that no watch shows comes true, and give what it gave.
+    condition: Callable[[], object], what: str, *, deadline_s: float = DEADLINE_S
+) -> None:
+    """Wait until something that no watch shows comes true; it may be a coroutine function.
 
     Raises:
         TimeoutError: it did not.
@@ -467,9 +471,8 @@ async def eventually(
     end_s = time.monotonic() + deadline_s
     while True:
         found = condition()
-        value = await found if isinstance(found, Awaitable) else found
-        if value:
-            return value
+        if (await found) if isinstance(found, Awaitable) else found:
+            return
         if time.monotonic() > end_s:
             raise TimeoutError(f"not within {deadline_s:.0f} s: {what}")
         await asyncio.sleep(POLL_S)

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any, Final
 
 import aiohttp
+import yarl
 from aiohttp import web
 
 from hami_operator.cluster.memory import faults
@@ -160,7 +161,7 @@ class Proxy:
         url = f"{self._target}{request.raw_path}"
         async with self._session.request(
             request.method,
-            aiohttp.client.URL(url, encoded=True),
+            yarl.URL(url, encoded=True),
             data=body or None,
             headers=headers,
         ) as answer:

@@ -17,9 +17,9 @@ from hami_operator import clock
 from hami_operator.cluster import ports
 from hami_operator.devices import inventory
 from hami_operator.scheduling import node as nodes
-from hami_operator.simulator import audit, catalogue, feed, fleet
+from hami_operator.simulator import audit, catalogue, feed, fleet, models
 from tests import builders
-from tests.conformance import webhooks, workload
+from tests.conformance import samples, webhooks
 from tests.conformance.cluster import Cluster, background
 
 Raw = dict[str, Any]
@@ -268,6 +268,13 @@ CASES: Final[Mapping[str, Case]] = {
         {"vastaitech.com/va": "2"}, both("Vastai", ";{1},Vastai,0,0:{0},Vastai,0,0:;")
     ),
     "biren": second({"birentech.com/gpu": "1"}, both("Biren", ";{1},Biren,0,0:;")),
+    "acme": second(
+        {"acme.example/card": "1", "acme.example/memory": "4", "acme.example/cores": "25"},
+        {
+            "acme.example/devices-to-allocate": ";{1},Acme,4096,25:;",
+            "acme.example/devices-allocated": ";{1},Acme,4096,25:;",
+        },
+    ),
     "nvidia+hcu": Case(
         limits=(
             {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "4000"},
@@ -280,14 +287,21 @@ CASES: Final[Mapping[str, Case]] = {
         erased=_ERASES,
     ),
 }
-"""One for each node, by what the node is equipped with."""
+"""One for each node, by what the node is equipped with; one vendor is only in a YAML file."""
+ACME: Final = models.Model(word="Acme", shown=models.Shown.NINE, prefix="A", memory_mib=65536)
 
 
 def hosts(prefix: str) -> Iterator[tuple[str, catalogue.Host]]:
     """Case and node."""
     for number, family in enumerate(CASES):
-        (host,) = catalogue.hosts(1, (family,), cards=2)
-        yield family, dataclasses.replace(host, name=f"{prefix}{number:02}")
+        equipment = equipped(family)
+        yield family, catalogue.Host(name=f"{prefix}{number:02}", equipment=equipment)
+
+
+def equipped(family: str) -> tuple[catalogue.Equipment, ...]:
+    """Two cards of each of its products."""
+    found = (ACME if name == "acme" else catalogue.find(name) for name in family.split("+"))
+    return tuple(catalogue.Equipment(model=model, number=2) for model in found)
 
 
 def pod(family: str, node: str) -> builders.PodBuilder:
@@ -363,8 +377,10 @@ async def test_a_pod_of_each_family_is_admitted_bound_served_and_forgotten(
     firsts = Firsts()
     own = ports.Selector(fields=f"metadata.namespace={cluster.namespace}")
     eyes = feed.Feed(cluster.admin, ports.PODS, firsts, selector=own, time=clock.SystemClock())
-    async with background(eyes.run(), "first sights"), cluster.fleet(where.values()) as simulated:
-        operator = await cluster.deciding(*webhooks.flags(tmp_path))
+    fleet_of_all = cluster.fleet(where.values(), rows=samples.REGISTRY)
+    async with background(eyes.run(), "first sights"), fleet_of_all as simulated:
+        flags = webhooks.flags(tmp_path)
+        operator = await cluster.deciding(*flags, vendors=dict(samples.CONFIGURED))
         async with webhooks.registered(cluster, await webhooks.port(operator), issued):
             for _ in range(2):
                 for family, host in where.items():
@@ -417,16 +433,14 @@ def wrongly_served(firsts: Firsts, cluster: Cluster) -> dict[str, Any]:
 
 
 def test_there_is_a_case_for_every_device_type() -> None:
-    words = {one.model.word for _, host in hosts("n-") for one in host.equipment}
-    assert words == {row.keyword for row in workload.ROWS}
+    words = {one.model.word for family in CASES for one in equipped(family)}
+    assert words == {row.keyword for row in samples.REGISTRY}
 
 
 @pytest.mark.parametrize("family", CASES)
 def test_a_case_names_every_key_that_a_decision_of_its_type_may_write(family: str) -> None:
     """No text may hide behind a key that nobody has thought of."""
-    (host,) = catalogue.hosts(1, (family,), cards=2)
-    owned = {
-        key for one in host.equipment for key in workload.ROWS.by_word[one.model.word].pod.names
-    }
+    rows = [samples.REGISTRY.by_word[one.model.word] for one in equipped(family)]
+    owned = {key for row in rows for key in row.pod.names}
     unused = {"hami.io/vgpu-mig-allocations"} if family != "nvidia-mig" else set()
     assert owned - unused <= CASES[family].annotations.keys()

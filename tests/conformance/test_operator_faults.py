@@ -182,9 +182,7 @@ async def test_what_happened_while_watches_were_broken_is_found_out(
         cluster.proxy() as proxy,
         cluster.fleet([workload.host(one, nvidia=1), workload.host(other, nvidia=1)]),
     ):
-        operator = await cluster.deciding(
-            through=proxy, node_source=source, resync_interval="5s"
-        )
+        operator = await cluster.deciding(through=proxy, node_source=source, resync_interval="5s")
         await cluster.pod(builders.pod("first").container(limits=whole))
         await cluster.pod(builders.pod("second").container(limits=whole))
         await cluster.run("first", "second")

@@ -6,7 +6,7 @@ import asyncio
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
@@ -324,7 +324,7 @@ async def test_a_pod_that_cannot_fit_says_why_once_with_counts_per_reason(
 
 
 async def test_a_pod_that_fits_after_another_one_ends_is_bound_at_once(
-    cluster: Cluster, record_property: pytest.Cache
+    cluster: Cluster, record_property: Callable[[str, object], None]
 ) -> None:
     name = f"{cluster.prefix}1"
     async with cluster.fleet([workload.host(name, nvidia=1)]):

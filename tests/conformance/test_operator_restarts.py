@@ -63,6 +63,11 @@ def bound_count(cluster: Cluster) -> int:
     return sum(bool(pod["spec"].get("nodeName")) for pod in cluster.pods.all())
 
 
+async def bound_so_many(cluster: Cluster, least: int) -> None:
+    """Wait until so many pods, or more, are bound."""
+    await cluster.until(lambda: bound_count(cluster) >= least, f"{least} pods are bound")
+
+
 async def assert_sound(cluster: Cluster, names: list[str]) -> None:
     """Every pod is bound exactly once, every card has room, and no lock is left."""
     await cluster.run(*names)
@@ -82,7 +87,7 @@ async def test_kills_in_the_middle_of_a_burst_book_nothing_twice_and_lose_nothin
     operator = await cluster.deciding("--no-leader-elect")
     creating = asyncio.create_task(create(cluster, 200))
     for enough in (20, 70, 130):
-        await cluster.until(lambda least=enough: bound_count(cluster) >= least, f"{enough} bound")
+        await bound_so_many(cluster, enough)
         operator.kill()
         operator = cluster.operator("--no-leader-elect")
     names = await creating
@@ -135,10 +140,11 @@ async def test_bindings_that_land_after_their_operators_end_do_no_harm(
         names = await create(cluster, 30)
         await eventually(lambda: proxy.delayed >= 4, "some binds are under way")
         operator.terminate()
-        await ended(operator)
+        assert await ended(operator) == 0
+        assert await lease_holder(cluster) == ""
         assert proxy.delayed >= 4
         await cluster.deciding(SPREAD)
-        await cluster.until(lambda: bound_count(cluster) > 0, "the successor binds")
+        await bound_so_many(cluster, 1)
         await eventually(lambda: not proxy.delayed, "the late ones have landed")
         await assert_sound(cluster, names)
 
@@ -181,7 +187,7 @@ async def test_when_the_leader_is_killed_the_other_replica_goes_on_within_the_le
     await eventually(lambda: answers(second), "the second one is ready as well")
     assert await second.metric("hami_leader") == 0
     creating = asyncio.create_task(create(cluster, 60))
-    await cluster.until(lambda: bound_count(cluster) >= 15, "some are bound")
+    await bound_so_many(cluster, 15)
     killed = now()
     first.kill()
     names = await creating

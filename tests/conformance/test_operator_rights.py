@@ -69,22 +69,19 @@ async def provoke_a_repeated_event(cluster: Cluster) -> None:
     value = made["metadata"]["annotations"][register]
     for number in (1, 2):
         await cluster.patch_node(name, {register: ""})
-        await cluster.until(
-            lambda least=number: times(cluster, "DeviceTypeUnavailable", name) >= least,
-            "its end is told",
-        )
+        await told_so_often(cluster, "DeviceTypeUnavailable", name, number)
         await cluster.patch_node(name, {register: value})
-        await cluster.until(
-            lambda least=number: times(cluster, "DeviceTypeAvailable", name) >= least,
-            "its return is told",
-        )
+        await told_so_often(cluster, "DeviceTypeAvailable", name, number)
 
 
-def times(cluster: Cluster, reason: str, about: str) -> int:
-    """How often something was told of an object, repeats included."""
-    return sum(
-        (event.get("series") or {}).get("count", 1) for event in cluster.tales(reason, about)
-    )
+async def told_so_often(cluster: Cluster, reason: str, about: str, least: int) -> None:
+    """Wait until something was told of an object so often, repeats included."""
+
+    def times() -> int:
+        events = cluster.tales(reason, about)
+        return sum((event.get("series") or {}).get("count", 1) for event in events)
+
+    await cluster.until(lambda: times() >= least, f"{reason} is told {least} times")
 
 
 def used(cluster: Cluster) -> set[Right]:

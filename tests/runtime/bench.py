@@ -36,11 +36,14 @@ from hami_operator.runtime import (
     leader,
     locker,
     performer,
+    prebind,
     recorder,
+    reflector,
     scheduler,
     ticker,
+    watches,
 )
-from hami_operator.scheduling import ledger, serving, world
+from hami_operator.scheduling import ledger, objects, serving, world
 from tests import builders, fakes
 
 LOCK = keys.NODE_LOCK
@@ -131,6 +134,29 @@ class Api:
 
         await self._call("DELETE", f"pods/{name}", {"uid": uid}, write)
 
+    async def get_object(self, resource: ports.Resource, namespace: str, name: str) -> ports.Raw:
+        plural = resource.plural
+        return await self._call(
+            "GET", f"{plural}/{name}", None, self._get, plural, (namespace, name)
+        )
+
+    async def patch_object(
+        self,
+        resource: ports.Resource,
+        namespace: str,
+        name: str,
+        body: Any,
+        *,
+        subresource: str = "",
+    ) -> ports.Raw:
+        def write() -> Any:
+            return self.store.patch(
+                resource.plural, (namespace, name), orjson.dumps(body), subresource=subresource
+            ).copy(resource.plural)
+
+        tail = f"/{subresource}" if subresource else ""
+        return await self._call("PATCH", f"{resource.plural}/{name}{tail}", body, write)
+
     async def create_event(self, namespace: str, body: Any) -> ports.Raw:
         def write() -> Any:
             resource = "events.events.k8s.io"
@@ -218,6 +244,8 @@ class Bench:
         self.broken: list[BaseException] = []
         self._tasks: set[asyncio.Task[Any]] = set()
         self._shown = {"nodes": 0, "pods": 0, "resourcequotas": 0, BUDGETS: 0}
+        self.widened: list[frozenset[objects.Kind]] = []
+        self._others: dict[str, reflector.Sink] = {}
         self._build(tuple(int(part) for part in server.split(".")[:2]))
         self.store.subscribe(self._changed)
 
@@ -258,6 +286,13 @@ class Bench:
             registry=self.registry,
             carrier=carrier.Carrier.choose(self.settings.decision_carrier, version),
             node_exists=lambda name: name in self.world.nodes,
+            preparer=prebind.Preparer(
+                self.api,
+                progress=self.world.preparing,
+                is_waiting=self.world.waits,
+                time=self.clock,
+                generator=common["generator"],
+            ),
             workers=self.settings.bind_workers,
             timeout_s=self.settings.bind_timeout_s,
             **common,
@@ -272,6 +307,7 @@ class Bench:
             labeler=self.labeler,
             spawn=self.spawn,
             again=self.bell.ring,
+            widen=self._widen,
             **timed,
         )
         self.intake = intake.Intake(
@@ -327,6 +363,9 @@ class Bench:
 
     def task(self, name: str) -> asyncio.Task[Any]:
         return next(task for task in self._tasks if task.get_name() == name)
+
+    def running_tasks(self) -> list[str]:
+        return sorted(task.get_name() for task in self._tasks)
 
     async def stop(self) -> None:
         for gate in self.api.gates:  # the last write of a cancelled bind is waited for
@@ -450,8 +489,23 @@ class Bench:
             "resourcequotas": self.intake.quotas,
             BUDGETS: self.intake.budgets,
         }
-        sink = sinks[resource]
+        sink = (sinks | self._others)[resource]
         (sink.delete if kind == "DELETED" else sink.upsert)(raw)
+
+    def _widen(self, kinds: frozenset[objects.Kind]) -> None:
+        """Watch more kinds from the next turn of the loop on."""
+        self.widened.append(kinds)
+        asyncio.get_running_loop().call_soon(self._list, kinds)
+
+    def _list(self, kinds: frozenset[objects.Kind]) -> None:
+        for kind in kinds:
+            resource = watches.RESOURCES[kind]
+            name = f"{resource.plural}.{resource.group}" if resource.group else resource.plural
+            self._others[name] = self.intake.of(kind)
+            self._shown[name] = 0
+        self.show()
+        for kind in kinds:
+            self.intake.of(kind).synced()
 
     async def _show_all(self) -> None:
         self.show()

@@ -79,6 +79,10 @@ class Client:
         """See `ports.NodeReader`."""
         return await self._get(ports.NODES, name=name)
 
+    async def get_object(self, resource: ports.Resource, namespace: str, name: str) -> ports.Raw:
+        """See `ports.ObjectReader`."""
+        return await self._get(resource, namespace=namespace, name=name)
+
     async def version(self) -> tuple[int, int]:
         """See `ports.VersionReader`."""
         request = transport.Request(verb="get", resource="version", path="/version")
@@ -174,6 +178,20 @@ class Client:
     async def patch_node(self, name: str, body: ports.Body) -> ports.Raw:
         """See `ports.NodeWriter`."""
         return await self._write("patch", ports.NODES, body, name=name)
+
+    async def patch_object(
+        self,
+        resource: ports.Resource,
+        namespace: str,
+        name: str,
+        body: ports.Body,
+        *,
+        subresource: str = "",
+    ) -> ports.Raw:
+        """See `ports.ObjectWriter`."""
+        return await self._write(
+            "patch", resource, body, namespace=namespace, name=name, subresource=subresource
+        )
 
     async def create_event(self, namespace: str, body: ports.Body) -> ports.Raw:
         """See `ports.EventWriter`."""

@@ -220,6 +220,13 @@ ALL: Final[tuple[Resource, ...]] = (
         plural="poddisruptionbudgets", kind="PodDisruptionBudget", group="policy",
         short_names=("pdb",), status=True, generation=True, unconditional_update=False,
     ),
+    Resource(
+        plural="resourceclaims", kind="ResourceClaim", group="resource.k8s.io", status=True
+    ),
+    Resource(
+        plural="deviceclasses", kind="DeviceClass", group="resource.k8s.io", namespaced=False,
+        generation=True,
+    ),
 )  # fmt: skip
 
 BY_PATH: Final[Mapping[tuple[str, str, str], Resource]] = {

@@ -265,6 +265,15 @@ def _row(chip: str) -> vendor.Vendor:
         ),
         lock=keys.NODE_LOCK,
         consumes=True,
+        guide=vendor.Guide(
+            example={"count": 2, "memory": 0, "cores": 0} if chip == _SUPER_POD else {"cores": 0},
+            cores="in percent of each device, for soft split only",
+            notes=(
+                "Memory is rounded up to a template, and beyond the largest one to the whole card.",
+                f"`{_MODE}: {_SOFT}` splits softly instead, on nodes that allow it.",
+                "Cards of a super pod are given in pairs.",
+            ),
+        ),
         options={
             "soft_split": False,
             "super_pod": chip == _SUPER_POD,

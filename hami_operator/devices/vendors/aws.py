@@ -223,6 +223,14 @@ AWS_NEURON: Final = vendor.Vendor(
     ),
     counted_by_kubelet=("count", "cores"),
     checks=vendor.WHOLE | {vendor.Check.QUOTA, vendor.Check.CORES},
+    guide=vendor.Guide(
+        example={"cores": 0},
+        cores="by their number, instead of devices",
+        notes=(
+            "Several devices of a container have neighbouring numbers; on instances other than "
+            "inf they are 4, 8 or 16.",
+        ),
+    ),
     options={"fewest_cores": _SINGLE},
     file=vendor.Section(
         path=("awsneuron",), names={"resourceCountName": "count", "resourceCoreName": "cores"}

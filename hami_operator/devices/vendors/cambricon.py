@@ -76,6 +76,12 @@ MLU: Final = vendor.Vendor(
     memory_unit_mib=_MEMORY_UNIT_MIB,
     counted_by_kubelet=("cores", "memory"),
     default_cores=100,
+    guide=vendor.Guide(
+        notes=(
+            "A node without the register has one card for each 100 units of its "
+            "`cambricon.com/mlu.smlu.vcore`.",
+        ),
+    ),
     file=vendor.Section(path=("cambricon",)),
     lock="cambricon.com/dsmlu.lock",
     checks=vendor.SHARING | {vendor.Check.TYPE},

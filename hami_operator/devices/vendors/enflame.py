@@ -308,6 +308,12 @@ ENFLAME: Final = vendor.Vendor(
         use_uuid=("enflame.com/use-gpuuuid",), skip_uuid=("enflame.com/nouse-gpuuuid",)
     ),
     checks=vendor.WHOLE | {vendor.Check.QUOTA, vendor.Check.MEMORY, vendor.Check.CORES},
+    guide=vendor.Guide(
+        example={"memory": 0, "cores": 0},
+        memory="in GB or MiB, instead of slices",
+        cores="in percent of one device, instead of slices",
+        notes=("Devices are counted in slices of one device; a container has one device.",),
+    ),
     file=vendor.Section(
         path=("enflame",),
         names={

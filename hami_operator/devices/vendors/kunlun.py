@@ -151,6 +151,9 @@ KUNLUN: Final = vendor.Vendor(
     selection=_SELECTION,
     counted_by_kubelet=("count",),
     checks=vendor.WHOLE,
+    guide=vendor.Guide(
+        notes=("A container takes 1, 2, 4 or 8 cards, of one half of the node where it can be.",)
+    ),
     file=vendor.Section(path=("kunlun",), names={"resourceCountName": "count"}),
     hooks=vendor.Hooks(devices=_devices, before=_whole, annotate=_indexes, score=_score),
 )
@@ -221,6 +224,11 @@ XPU: Final = vendor.Vendor(
     ),
     selection=_SELECTION,
     lock=keys.NODE_LOCK,
+    guide=vendor.Guide(
+        example={"memory": 24576},
+        memory="in MiB, rounded up to 24576, 49152 or 98304",
+        notes=("Cores follow from memory: a quarter, a half, or the whole device.",),
+    ),
     file=vendor.Section(
         path=("kunlun",),
         names={"resourceVCountName": "count", "resourceVMemoryName": "memory"},

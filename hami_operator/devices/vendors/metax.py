@@ -348,6 +348,17 @@ SGPU: Final = vendor.Vendor(
     lock=keys.NODE_LOCK,
     checks=(vendor.SHARING - {vendor.Check.CLAMP}) | {vendor.Check.TYPE},
     score_weight=10_000,
+    guide=vendor.Guide(
+        memory="in GiB, or in bytes where the amount has a unit (`512Mi`)",
+        notes=(
+            f"`{_CLASS}` (`online`, `offline`) keeps the classes apart; `online` pods share the "
+            "cores of a card without a limit.",
+            f"`{_QOS}` ({', '.join(f'`{word}`' for word in _POLICIES)}) says how cores are "
+            "shared; pods on one card agree in it.",
+            f"`{_AWARE}` overrides the option `topology_aware`: nodes are chosen by links "
+            "between the cards that are given whole.",
+        ),
+    ),
     options={"topology_aware": False},
     file=vendor.Section(
         path=("metax",),

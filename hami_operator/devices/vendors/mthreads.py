@@ -119,6 +119,13 @@ MTHREADS: Final = vendor.Vendor(
     ),
     memory_unit_mib=_MEMORY_UNIT_MIB,
     counted_by_kubelet=("cores", "memory"),
+    guide=vendor.Guide(
+        example={"memory": 32, "cores": 8},
+        memory="in 512 MiB, of all devices of the container together; "
+        "2, 4, 8, 16, 32, 64 or 96 of one device",
+        cores="in sixteenths, of all devices of the container together",
+        notes=("Several devices are whole ones.", "A pod has its devices on one card only."),
+    ),
     file=vendor.Section(path=("mthreads",)),
     hooks=vendor.Hooks(
         devices=_devices,

@@ -226,6 +226,17 @@ NVIDIA: Final = vendor.Vendor(
     lock=keys.NODE_LOCK,
     consumes=True,
     checks=frozenset(vendor.Check),
+    guide=vendor.Guide(
+        notes=(
+            "With neither memory nor cores a container gets the card alone: admission adds 100 % "
+            "of the cores.",
+            f"`{_MODE}` (`hami-core`, `mig`, `mps`) admits only cards that are shared in this way.",
+            f"`{keys.DEVICE_CORDON}` on a Node is a comma list of cards that take no new pods.",
+            "On a card in MIG mode each device is an instance: the smallest profile with enough "
+            "memory.",
+            f"The card policy `{_LINKED}` chooses by `{_PAIR_SCORES}`.",
+        ),
+    ),
     file=vendor.Section(
         path=("nvidia",),
         names={

@@ -7,9 +7,10 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given, strategies
 
 from hami_operator import errors
-from hami_operator.devices import registry
+from hami_operator.devices import inventory, registry
 from hami_operator.protocol import keys
 from hami_operator.scheduling import effects, nodes
 from tests import builders
@@ -308,3 +309,57 @@ def test_what_is_handed_out_changes_nothing() -> None:
     assert because(every) is None
     with pytest.raises(dataclasses.FrozenInstanceError):
         every.standings("n1")["NVIDIA"].because = errors.Reason.TYPE_EXPIRED  # type: ignore[misc]
+
+
+@given(
+    strategies.lists(
+        strategies.fixed_dictionaries(
+            {},
+            optional={
+                "reg": strategies.sampled_from([TEXT, JSON, OTHER, SICK, "broken", ""]),
+                "hs": strategies.sampled_from(["Reported", asked(0), asked(7)]),
+                "legacy": strategies.sampled_from(["Reported", asked(0)]),
+                "mlu": strategies.just(MLU),
+                "lock": strategies.sampled_from(["a", "b"]),
+                "note": strategies.sampled_from(["a", "b"]),
+                "allocatable": strategies.sampled_from([None, 0, 10]),
+            },
+        ),
+        min_size=2,
+        max_size=6,
+    )
+)
+def test_what_is_kept_of_a_node_is_what_reading_it_afresh_gives(looks: list[Any]) -> None:
+    every = known()
+    for version, look in enumerate(looks, 1):
+        shown = node(version, **look)
+        every.seen(shown, at(version))
+        standings = every.standings("n1")
+        kept = {word: standing.inventory for word, standing in standings.items()}
+        assert kept == inventory.read_all(shown, registry.default())
+
+
+@pytest.mark.parametrize(
+    ("change", "want_same"),
+    [
+        pytest.param({"lock": "a"}, True, id="it is locked"),
+        pytest.param({"hs": asked(7)}, True, id="its plugin is asked"),
+        pytest.param({"reg": SICK}, False, id="a card turns unhealthy"),
+        pytest.param({"legacy": "Reported"}, False, id="an old handshake key comes"),
+    ],
+)
+def test_what_comes_often_makes_no_register_be_read_again(
+    change: dict[str, Any], want_same: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    every = known()
+    start: dict[str, Any] = {"reg": TEXT, "hs": asked(0)}
+    every.seen(node(1, **start), at(0))
+    read: list[str] = []
+
+    def read_all(shown: Any, rows: Any) -> dict[str, inventory.Inventory]:
+        read.append(shown.name)
+        return {}
+
+    monkeypatch.setattr(inventory, "read_all", read_all)
+    every.seen(node(2, **(start | change)), at(1))
+    assert read == ([] if want_same else ["n1"])
