@@ -47,7 +47,9 @@ run: $(VENV)/ready ## The operator against the cluster of the current kubeconfig
 image: $(VENV)/ready ## Build the container image
 	docker build --tag $(IMAGE):$(VERSION) .
 
-manifests: $(VENV)/ready ## Render the generated manifests from their sources
+manifests: $(VENV)/ready ## Make all that is generated: manifests, device reference, schema
+	$(BIN)/hami-operator vendors list -o markdown > docs/devices.md
+	$(BIN)/hami-operator vendors schema > docs/configuration.schema.json
 	$(BIN)/python .ci/webhook.py manifests/webhook/fail/configuration.yaml
 	$(BIN)/python .ci/render.py manifests manifests/install.yaml
 

@@ -20,6 +20,7 @@ from benchmarks import figures, objects
 from hami_operator import settings
 from hami_operator.devices import registry
 from hami_operator.protocol import instant
+from hami_operator.runtime import heap
 from hami_operator.scheduling import effects, node, world
 from hami_operator.scheduling import pod as pods
 
@@ -43,6 +44,7 @@ def main(arguments: Sequence[str]) -> int:
     raw = Cluster(args)
     rows = [_first(raw)]
     state = raw.world()
+    heap.settle()  # as the operator does when it has seen all
     next(attempts(state, [objects.pod("warm-up", objects.gpu())]))
     for workload, made in workloads(args.attempts, random.Random(7)).items():
         rows.append(_measured(workload, state, made, profile=workload == args.profile))

@@ -43,8 +43,10 @@ class Document:
 
     def located(self, error: errors.SettingsError) -> errors.SettingsError:
         """The error with file and line before its field."""
-        place = f"{self.name}:{self.line(error.field)}: {error.field}"
-        return errors.SettingsError(place, error.problem)
+        place = f"{self.name}:{self.line(error.field)}"
+        return errors.SettingsError(
+            f"{place}: {error.field}" if error.field else place, error.problem
+        )
 
 
 def read(name: str) -> Document:
@@ -137,4 +139,4 @@ def _named(key: yaml.Node) -> Any:
     """The key as the parsed content has it; the merge key is none."""
     if key.tag == "tag:yaml.org,2002:merge":
         return "<<"
-    return yaml.SafeLoader("").construct_object(key, deep=True)  # type: ignore[no-untyped-call]
+    return yaml.SafeLoader("").construct_object(key, deep=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from hami_operator import errors, settings
 from hami_operator.cli import documents
@@ -176,12 +176,3 @@ def with_devices(given: settings.Settings, file: documents.Document) -> settings
 
 def _is_set(environ: Mapping[str, str], key: str) -> bool:
     return bool(environ.get(PREFIX + key.upper()))
-
-
-def read(path: str) -> Mapping[str, Any]:
-    """The configuration file as a mapping.
-
-    Raises:
-        errors.SettingsError: the file cannot be read, or is no mapping in YAML.
-    """
-    return documents.read(path).content

@@ -15,14 +15,16 @@ _WORD: Final = "<chip>"
 _HEAD: Final = """\
 # Device backends
 
-Made by `hami-operator vendors list -o markdown` from the rows that the operator works with; run it with your
-configuration to see the rows as you have changed them. How to add one: [add-a-vendor.md](add-a-vendor.md).
+Made by `hami-operator vendors list -o markdown` from the rows that the operator works with; run
+it with your configuration to see the rows as you have changed them. How to add one:
+[add-a-vendor.md](add-a-vendor.md).
 
-Each backend has resources that containers ask for in their limits, node annotations in which its device plugin
-registers the cards, pod annotations with which a user selects cards, and pod annotations in which the operator
-writes its decision. An amount that is not named takes the default; memory that is not named is the whole device.
-Everything here but the lines *found by*, *alive when* and *beside the decision* can be changed in the
-configuration file under `vendors.<word>`, by the names that `hami-operator vendors show WORD` prints.
+Each backend has resources that containers ask for in their limits, node annotations in which its
+device plugin registers the cards, pod annotations with which a user selects cards, and pod
+annotations in which the operator writes its decision. An amount that is not named takes the
+default; memory that is not named is the whole device. Everything here but the lines *found by*,
+*alive when* and *beside the decision* can be changed in the configuration file under
+`vendors.<word>`, by the names that `hami-operator vendors show WORD` prints.
 
 Which checks a card must pass: {checks}.
 """

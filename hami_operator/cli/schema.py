@@ -65,9 +65,7 @@ def _vendors() -> dict[str, Any]:
 def _hamis(rows: Iterable[vendor.Vendor]) -> dict[str, Any]:
     """HAMi's sections; what nobody knows in them is ignored with a warning, so it may stand."""
     top: dict[str, Any] = {}
-    for row in rows:
-        if not row.file.path:
-            continue
+    for row in (row for row in rows if row.file.path):
         fields = overrides.fields(row)
         names = {name: _absent(fields[ours]) for name, ours in row.file.names.items()}
         names |= {name: {} for name in row.file.plugin}

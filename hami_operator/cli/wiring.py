@@ -21,6 +21,7 @@ from hami_operator.runtime import (
     conditions,
     evictor,
     handshaker,
+    heap,
     intake,
     labeler,
     latch,
@@ -296,6 +297,7 @@ class Wiring:
             bell=self._bell,
             time=self._given.time,
             metrics=self.metrics,
+            settle=heap.settle,
         )
 
     def _build_handshaker(self) -> handshaker.Handshaker:

@@ -27,12 +27,14 @@ class Resource:
         version: e.g. ``v1``.
         plural: name in the path.
         namespaced: whether its objects live in namespaces.
+        optional: a server may not know the kind, and is then taken to have no such objects.
     """
 
     group: str
     version: str
     plural: str
     namespaced: bool
+    optional: bool = False
 
     def path(self, *, namespace: str = "", name: str = "", subresource: str = "") -> str:
         """Path of the collection, or of one object or its subresource."""
@@ -71,6 +73,15 @@ RESOURCE_CLAIMS: Final = Resource(
 )
 DEVICE_CLASSES: Final = Resource(
     group="resource.k8s.io", version="v1", plural="deviceclasses", namespaced=False
+)
+
+
+POD_GROUPS: Final = Resource(
+    group="scheduling.x-k8s.io",
+    version="v1alpha1",
+    plural="podgroups",
+    namespaced=True,
+    optional=True,
 )
 
 

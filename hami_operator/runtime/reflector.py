@@ -24,6 +24,8 @@ TURN_EVENTS: Final = 50
 WATCH_S: Final = (300, 600)
 """Range of the life of a watch; random, so that not all resume at once."""
 FIRST_PAUSE_S: Final = 1.0
+ABSENT_S: Final = 300.0
+"""How long until it is asked again for a kind that the server does not know."""
 LONG_LIFE_S: Final = 30.0
 """A watch that lived so long did its work even if nothing happened."""
 
@@ -120,9 +122,17 @@ class Reflector:
             error = await self._cycle()
             if self._relists and error is None:
                 continue
+            if self._resource.optional and isinstance(error, errors.NotFound):
+                await self._absent()
+                continue
             useful = self._events > events or self._time.monotonic() - began_s > LONG_LIFE_S
             failures = 0 if useful else failures + 1
             await self._pause(failures, error)
+
+    async def _absent(self) -> None:
+        """The server does not know the kind, so there are no such objects."""
+        await self._replace(set(), "")
+        await self._time.sleep(ABSENT_S)
 
     async def _cycle(self) -> errors.ApiError | None:
         """List if needed, then watch until the stream ends; why it ended early."""
@@ -163,6 +173,13 @@ class Reflector:
         except BaseException:
             self._relists = asked + self._relists
             raise
+        await self._replace(seen, version)
+        for done in asked:
+            if not done.done():
+                done.set_result(None)
+
+    async def _replace(self, seen: set[Key], version: str) -> None:
+        """What was not seen is gone; all that there is has been shown."""
         for key in self._store.keys() - seen:
             self._forget(key)
             await self._turn()
@@ -171,9 +188,6 @@ class Reflector:
         if not self._synced.is_set():
             self._sink.synced()
             self._synced.set()
-        for done in asked:
-            if not done.done():
-                done.set_result(None)
 
     async def _pages(self) -> tuple[set[Key], str]:
         """Apply all pages; the names in them, and the version of the whole list."""

@@ -29,6 +29,7 @@ class Scheduler:
         leadership: says when we lead.
         sources: per source of the world what shows it everything afresh, and then returns.
         bell: rung whenever a pod may be tried.
+        settle: called when all has been seen, before the first decision.
 
     Raises:
         ValueError: a source has nothing to show it, so no pod would ever be decided; or what
@@ -45,6 +46,7 @@ class Scheduler:
         bell: alarm.Alarm,
         time: clock.Clock,
         metrics: ports.Recorder,
+        settle: Callable[[], None] | None = None,
     ) -> None:
         if sources.keys() != world.SOURCES:
             odd = ", ".join(sorted(sources.keys() ^ world.SOURCES))
@@ -56,6 +58,7 @@ class Scheduler:
         self._bell = bell
         self._time = time
         self._metrics = metrics
+        self._settle = settle
 
     async def run(self) -> None:
         """Wait until this process leads, look at everything afresh, then decide for ever.
@@ -75,6 +78,8 @@ class Scheduler:
         for source, show in self._sources.items():
             await show()
             self._performer.perform(self._state.synced(source, self._now()))
+        if self._settle is not None:
+            self._settle()
         if self._state.active:
             _log.info("deciding", term=self._leadership.term)
 

@@ -23,6 +23,7 @@ RESOURCES: Final[Mapping[objects.Kind, ports.Resource]] = {
     objects.Kind.NAMESPACE: ports.NAMESPACES,
     objects.Kind.RESOURCE_CLAIM: ports.RESOURCE_CLAIMS,
     objects.Kind.DEVICE_CLASS: ports.DEVICE_CLASSES,
+    objects.Kind.POD_GROUP: ports.POD_GROUPS,
 }
 
 _log = structlog.get_logger(__name__)

@@ -50,6 +50,7 @@ class Line:
         word: its keyword.
         wanted: the request.
         criteria: how its cards are ordered.
+        score: of a card, which some criteria ask for.
         tally: of the namespace's quota; None without one.
     """
 
@@ -57,6 +58,7 @@ class Line:
     word: str
     wanted: request.Request
     criteria: tuple[policies.Criterion, ...]
+    score: scores.Score
     tally: room.Tally | None
 
 
@@ -71,8 +73,6 @@ class Order:
         apps: likewise.
         annotations: of the pod.
         policy: order of cards.
-        weights: factors of the card score.
-        counts_request: the card score counts the request (D15).
         several: more than one container asks, so each must see what the others got.
         tallies: word to what is asked of the namespace's quota; to be cleared before each node.
     """
@@ -83,8 +83,6 @@ class Order:
     apps: tuple[tuple[int, tuple[Line, ...]], ...]
     annotations: Mapping[str, str]
     policy: policies.CardPolicy
-    weights: policies.Weights
-    counts_request: bool = True
     several: bool = False
     tallies: Mapping[str, room.Tally] = dataclasses.field(default_factory=dict)
 
@@ -98,10 +96,24 @@ def prepare(
     accounts: quota.Accounts | None = None,
     counts_request: bool = True,
 ) -> Order:
-    """Look up everything that does not depend on the node."""
+    """Look up everything that does not depend on the node.
+
+    Args:
+        pod: the pod.
+        demand: its device requests.
+        preferences: its policies.
+        registry: the device types.
+        accounts: quota of its namespace; None where it has none.
+        counts_request: the card score counts the request (D15).
+    """
     tallies = dict(_tallies(demand, registry, accounts)) if accounts is not None else {}
     line = functools.partial(
-        _line, pod=pod, registry=registry, tallies=tallies, policy=preferences.cards
+        _line,
+        pod=pod,
+        registry=registry,
+        tallies=tallies,
+        preferences=preferences,
+        counts_request=counts_request,
     )
 
     def lines(
@@ -119,8 +131,6 @@ def prepare(
         apps=lines(demand.apps),
         annotations=pod.annotations,
         policy=preferences.cards,
-        weights=preferences.weights,
-        counts_request=counts_request,
         several=len(demand.sidecars) + len(demand.inits) + len(demand.apps) > 1,
         tallies=tallies,
     )
@@ -144,7 +154,8 @@ def _line(
     pod: pods.Pod,
     registry: registries.Registry,
     tallies: Mapping[str, room.Tally],
-    policy: policies.CardPolicy,
+    preferences: policies.Preferences,
+    counts_request: bool,
 ) -> Line:
     row = registry.by_word.get(word)
     bound = row is not None and selection.numa_bound(row, pod.annotations)
@@ -152,7 +163,8 @@ def _line(
         row=row,
         word=word,
         wanted=wanted,
-        criteria=policy.criteria(numa_bind=bound),
+        criteria=preferences.cards.criteria(numa_bind=bound),
+        score=scores.scorer(preferences.weights, wanted if counts_request else None),
         tally=tallies.get(word),
     )
 
@@ -227,7 +239,10 @@ class _Work:
                 return False
             cards = on.cards.get(line.word, ())
             answer = fit.fit(
-                row, line.wanted, self._ordered(line, cards), self._context(slot, line, on)
+                row,
+                line.wanted,
+                scores.order(cards, line.criteria, line.score),
+                self._context(slot, line, on),
             )
             if isinstance(answer, fit.NoFit):
                 self.refused = self._refusal(answer, line)
@@ -248,15 +263,6 @@ class _Work:
         on.cards[word] = tuple(cards.values())
         ids = tuple(pick.id for pick in picks)
         on.earlier[word] = (*on.earlier.get(word, ()), ids)
-
-    def _ordered(
-        self, line: Line, cards: tuple[usage.CardUsage, ...]
-    ) -> list[usage.CardUsage] | tuple[usage.CardUsage, ...]:
-        if not cards:
-            return cards
-        wanted = line.wanted if self._order.counts_request else None
-        weights = self._order.weights
-        return scores.order(cards, line.criteria, lambda card: scores.card(card, weights, wanted))
 
     def _context(self, slot: int, line: Line, on: _Pass) -> fit.Context:
         node = self._view.node

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final, Protocol
 
 from hami_operator.protocol import instant
@@ -70,6 +70,7 @@ class Assembly:
         desk: decides, places and parks single pods.
         books: who holds what.
         waiting: the queue.
+        group: gives a PodGroup by name and namespace.
         timeout_s: a gang that is not whole so long after its first bind gives everything back.
 
     Attributes:
@@ -82,6 +83,7 @@ class Assembly:
         books: ledger.Ledger,
         waiting: queue.Queue[wakes.Wake],
         *,
+        group: Callable[[str, str], gang.Group | None],
         timeout_s: float,
     ) -> None:
         self._desk = desk
@@ -91,7 +93,7 @@ class Assembly:
         self._begun: dict[gang.Key, float] = {}
         self._whole: set[gang.Key] = set()
         self._looks_back = True
-        self.gangs = gang.Gangs()
+        self.gangs = gang.Gangs(group)
 
     def lacks(self, pod: pods.Pod) -> int:
         """How many of its gang have to find room together with, and including, this pod.
@@ -138,11 +140,7 @@ class Assembly:
 
     def ended(self, pod: pods.Pod, now: instant.Instant) -> None:
         """A pod is gone; its gang may look different without it."""
-        self.rouse(self.gangs.end(pod), now)
-
-    def rouse(self, some: Iterable[pods.Pod], now: instant.Instant) -> None:
-        """What a gang needs has changed; its pods may be tried again."""
-        for one in some:
+        for one in self.gangs.end(pod):
             self._queue.rouse(one.uid, now)
 
     def restart(self) -> None:
@@ -190,12 +188,11 @@ class Assembly:
             f"{self._needs(key)}: {len(tried.found)} find room, and {first.name} does not: "
             f"{why.message.rstrip('.')}"
         )
-        message = _waiting(text, nodes).message
+        waiting = _waiting(text, nodes)
         told: list[effects.Effect] = []
         for pod, unplaced in tried.failed:
-            retold = dataclasses.replace(unplaced, message=message)
-            told += self._desk.park(pod, retold, now)
-        same = cycle.Unplaced(message=message, rejections=why.rejections)
+            told += self._desk.park(pod, _retold(unplaced, waiting), now)
+        same = _retold(cycle.Unplaced(message="", rejections=why.rejections), waiting)
         for pod in (*(pod for pod, _ in tried.found), *tried.untried):
             told += self._desk.park(pod, same, now)
         return tuple(told)
@@ -266,3 +263,10 @@ def _waiting(text: str, nodes: int) -> cycle.Unplaced:
     why = gang.waits(text)
     message = fiterror.message(nodes, {}, prefilter=", ".join(why.texts))
     return cycle.Unplaced(message=message, rejections={}, refusal=why)
+
+
+def _retold(unplaced: cycle.Unplaced, waiting: cycle.Unplaced) -> cycle.Unplaced:
+    """The gang's text, and its own reason beside those of the nodes."""
+    why = {"": waiting.refusal} if waiting.refusal is not None else {}
+    rejections = {**unplaced.rejections, **why}
+    return dataclasses.replace(unplaced, message=waiting.message, rejections=rejections)

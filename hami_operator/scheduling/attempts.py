@@ -53,6 +53,7 @@ class Attempts:
         seen: the pods as they were last seen.
         accounts: what a namespace may hold, and holds as a ledger says; None where nothing
             limits it.
+        locked_for: names of the nodes whose lock bears a pod's namespace and name.
 
     Attributes:
         preemptor: makes room for pods that find none.
@@ -71,6 +72,7 @@ class Attempts:
         seen: sightings.Sightings,
         *,
         accounts: Callable[[str, ledger.Ledger], quota.Accounts | None],
+        locked_for: Callable[[str, str], tuple[str, ...]],
     ) -> None:
         self._rules = rules
         self._nodes = nodes
@@ -79,18 +81,23 @@ class Attempts:
         self._queue = waking.queue
         self._seen = seen
         self._accounts = accounts
+        self._locked_for = locked_for
         self._memo = outcomes.Memo()
         self._order = nodeorder.Order()
         self._binding: dict[str, effects.Bind] = {}
         self._conditions: dict[str, tuple[effects.Condition, float]] = {}
         self._demands: dict[str, tuple[pods.Pod, demands.Demand]] = {}
         self.preemptor = preemptor.Preemptor(rules.registry, nodes, books, seen)
-        self.assembly = assembly.Assembly(
-            self, books, waking.queue, timeout_s=rules.settings.gang_timeout_s
-        )
         self.snapshot = snapshot.Snapshot(nodes, books)
         self.neighbours = neighbours.Neighbours(self._node_labels)
         self.objects = objects.Objects()
+        self.assembly = assembly.Assembly(
+            self,
+            books,
+            waking.queue,
+            group=self.objects.groups.get,
+            timeout_s=rules.settings.gang_timeout_s,
+        )
 
     def run(self, now: instant.Instant) -> Effects:
         """Try the next pod; nothing where none is due."""
@@ -135,7 +142,7 @@ class Attempts:
     def restart(self, now: instant.Instant) -> None:
         """Drop what is reserved and not bound, and let its pods be decided afresh."""
         self._binding.clear()
-        self.preemptor.restart()
+        self.preemptor.restart(item.pod for item in self._queue.items())
         self.assembly.restart()
         for transition in self._books.drop_reservations():
             if transition.before is not None:
@@ -160,9 +167,8 @@ class Attempts:
     def decide(self, pod: pods.Pod, now: instant.Instant) -> cycle.Placed | cycle.Unplaced:
         """Find a node for a pod, as things stand."""
         views = self._views(pod)
-        promised = self.preemptor.promises.get(pod.uid)
-        if promised is not None:  # what it was promised is tried first, and alone
-            alone = tuple(view for view in views if view.name == promised.node)
+        for name in self._due_there(pod):  # tried first, and alone
+            alone = tuple(view for view in views if view.name == name)
             outcome = self._cycle(pod, alone, now)
             if isinstance(outcome, cycle.Placed):
                 return outcome
@@ -233,6 +239,17 @@ class Attempts:
         alone = (reports.unsized(pod),) if self.assembly.is_unsized(pod) else ()
         return (*alone, *self.place(pod, outcome, now))
 
+    def _due_there(self, pod: pods.Pod) -> tuple[str, ...]:
+        """The node that a pod was promised, and nodes whose lock bears its name.
+
+        Such a lock was taken by an earlier leader whose bind never came. Bound there, the pod
+        uses it; bound elsewhere, it would keep others from the node until the lock expires, and
+        two pods that hold each other's locks would both wait as long.
+        """
+        promised = self.preemptor.promises.get(pod.uid)
+        locked = self._locked_for(*pod.key)
+        return locked if promised is None else (promised.node, *locked)
+
     def _views(self, pod: pods.Pod) -> tuple[snapshot.NodeView, ...]:
         return self.preemptor.promises.over(self.snapshot.views(), pod)
 
@@ -250,29 +267,35 @@ class Attempts:
             rules=self._rules,
             now=now,
             accounts=self._accounts(pod.namespace, self._books),
-            around=self._around(self.snapshot.views(), self.neighbours),
+            around=self._around(pod),
             memo=self._memo,
             order=order,
         )
 
     def _around(
-        self, views: tuple[snapshot.NodeView, ...], others: neighbours.Around
+        self, pod: pods.Pod, gone: frozenset[str] = frozenset()
     ) -> surroundings.Surroundings:
-        return surroundings.Surroundings(nodes=views, pods=others, objects=self.objects)
+        """The cluster as the pod is to see it, or would if others were gone."""
+        guests = self.preemptor.promises.against(pod)
+        known, supposed = self.neighbours, neighbours.Supposed
+        return surroundings.Surroundings(
+            nodes=self.snapshot.views(),
+            pods=supposed(known, gone) if gone else known,
+            objects=self.objects,
+            promised=supposed(known, gone, guests) if guests else None,
+        )
 
     def _judge(self, pod: pods.Pod) -> whatif.Judge:
         """Who judges ``pod`` where others are gone: all that their absence changes is new."""
-        views = self.snapshot.views()
         limited = self._accounts(pod.namespace, self._books) is not None
 
         def made(gone: frozenset[str], books: ledger.Ledger) -> outcomes.Judge:
-            others = neighbours.Supposed(self.neighbours, gone) if gone else self.neighbours
             return cycle.judge(
                 pod,
                 self._demand(pod),
                 rules=self._rules,
                 accounts=self._accounts(pod.namespace, books) if limited else None,
-                around=self._around(views, others),
+                around=self._around(pod, gone),
             )
 
         same = made(frozenset(), self._books)
@@ -347,7 +370,7 @@ class Attempts:
         node = self._nodes.get(name)
         if node is None or not filters.needs(pod):
             return None
-        return preparation.of(pod, node, self._around(self.snapshot.views(), self.neighbours))
+        return preparation.of(pod, node, self._around(pod))
 
     def _demand(self, pod: pods.Pod) -> demands.Demand:
         known = self._demands.get(pod.uid)

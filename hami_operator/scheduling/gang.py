@@ -7,7 +7,7 @@ of its pods have to run together is said by our annotation on the pods, or by th
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from hami_operator import errors
@@ -68,12 +68,46 @@ def _whole(text: str) -> int | None:
     return int(text) if 1 <= int(text) <= _MOST else None
 
 
-class Gangs:
-    """All pods that belong to gangs, and what PodGroups say."""
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Group:
+    """A PodGroup.
 
-    def __init__(self) -> None:
+    Attributes:
+        namespace: of the gang.
+        name: of the gang.
+        uid: of the object.
+        size: how many pods have to run together; 0 where it does not say.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    size: int
+
+
+def read_group(raw: Mapping[str, Any]) -> Group:
+    """Read an API object. Never raises: what is no number is none."""
+    found = fields.Fields()
+    meta = found.mapping(raw, "metadata", "")
+    size = found.integer(found.mapping(raw, "spec", ""), "minMember", "spec.")
+    return Group(
+        namespace=found.text(meta, "namespace", "metadata."),
+        name=found.text(meta, "name", "metadata."),
+        uid=found.text(meta, "uid", "metadata."),
+        size=max(0, size),
+    )
+
+
+class Gangs:
+    """All pods that belong to gangs.
+
+    Args:
+        group: the PodGroup of that name and namespace; None if there is none.
+    """
+
+    def __init__(self, group: Callable[[str, str], Group | None]) -> None:
+        self._group = group
         self._members: dict[Key, dict[str, pods.Pod]] = {}
-        self._groups: dict[Key, tuple[str, int]] = {}
 
     def see(self, pod: pods.Pod) -> None:
         """Take up a pod, or its newest version."""
@@ -89,29 +123,6 @@ class Gangs:
             self._members.pop(key, None)
         return tuple(members.values())
 
-    def group_seen(self, raw: Mapping[str, Any]) -> tuple[pods.Pod, ...]:
-        """Take up a PodGroup as the API shows it; the pods of that gang, if it changed."""
-        found = fields.Fields()
-        meta = found.mapping(raw, "metadata", "")
-        size = found.integer(found.mapping(raw, "spec", ""), "minMember", "spec.")
-        key = (
-            found.text(meta, "namespace", "metadata.") or "default",
-            found.text(meta, "name", "metadata."),
-        )
-        known = found.text(meta, "uid", "metadata."), size
-        if self._groups.get(key) == known:
-            return ()
-        self._groups[key] = known
-        return tuple(self._members.get(key, {}).values())
-
-    def group_gone(self, namespace: str, name: str, uid: str) -> tuple[pods.Pod, ...]:
-        """A PodGroup is deleted, another one of its name stays; the pods of that gang."""
-        key = namespace, name
-        if self._groups.get(key, ("", 0))[0] != uid:
-            return ()
-        self._groups.pop(key, None)
-        return tuple(self._members.get(key, {}).values())
-
     def mates(self, key: Key) -> tuple[pods.Pod, ...]:
         """All known pods of a gang."""
         return tuple(self._members.get(key, {}).values())
@@ -122,7 +133,11 @@ class Gangs:
         The largest number that a pod says counts, and a PodGroup where none does.
         """
         said = max((pod.gang.size for pod in self.mates(key)), default=0)
-        return said or max(0, self._groups.get(key, ("", 0))[1])
+        if said:
+            return said
+        namespace, name = key
+        group = self._group(name, namespace)
+        return group.size if group is not None else 0
 
     def __iter__(self) -> Iterator[Key]:
         """All gangs that have pods."""

@@ -150,7 +150,7 @@ def _tolerates_cordon(old: pods.Pod | None, new: pods.Pod, options: check.Option
 
 
 _HINTS: Final[Mapping[str, _Hint]] = {
-    gang.PLUGIN: _Hint(own=_any_update),
+    gang.PLUGIN: _Hint(object=objecthints.concerns, own=_any_update),
     filters.INVALID: _Hint(own=_any_update),
     filters.UNBUILT: _Hint(own=_any_update),
     filters.UNLISTED: _Hint(object=objecthints.listed, own=_any_update),

@@ -131,8 +131,6 @@ class Ledger:
         self._entries: dict[str, Entry] = {}
         self._tables: dict[str, _Table] = {}
         self._namespaces: dict[str, dict[str, usage.Usage]] = {}
-        self._versions: dict[str, int] = {}
-        self._version = 0
         self._changed: dict[str, None] = {}
 
     def assume(self, pod: pods.Pod, node: str, slots: Mapping[str, decision.Slots]) -> Transition:
@@ -144,7 +142,7 @@ class Ledger:
         if known is not None and known.state is State.BOUND:
             return Transition(before=known, after=known)
         used = {word: each for word, each in slots.items() if any(each)}
-        entry = _entry(pod, node, used, State.RESERVED, pod.requests)
+        entry = _entry(pod, node, used, pod.requests, state=State.RESERVED)
         # What an earlier attempt has left on the pod says nothing about this decision.
         owned = self._registry.owned_pod_keys
         kept = {key: text for key, text in pod.annotations.items() if key not in owned}
@@ -262,10 +260,6 @@ class Ledger:
         """Namespaces whose pods hold devices."""
         return tuple(self._namespaces)
 
-    def version(self, node: str) -> int:
-        """A number that grows with every change of the node's totals."""
-        return self._versions.get(node, 0)
-
     def take_changed(self) -> tuple[str, ...]:
         """Names of nodes whose totals changed since the last call; for the one snapshot."""
         changed = tuple(self._changed)
@@ -338,8 +332,6 @@ class Ledger:
             _count_closed(table.closed, word, entry, sign)
         if not table.uids:
             del self._tables[entry.node]
-        self._version += 1
-        self._versions[entry.node] = self._version
         self._changed[entry.node] = None
 
     def _count_namespace(
@@ -373,11 +365,7 @@ def read(
     claim = claims.read(pod, registry)
     foreign = bool(claim.slots) and not ours
     entry = _entry(
-        pod,
-        pod.node_name,
-        claim.slots,
-        State.BOUND,
-        pod.held,
+        *(pod, pod.node_name, claim.slots, pod.held),
         foreign=foreign,
         unreadable=claim.unreadable,
     )
@@ -389,9 +377,9 @@ def _entry(
     pod: pods.Pod,
     node: str,
     slots: Mapping[str, decision.Slots],
-    state: State,
     requests: Mapping[str, int],
     *,
+    state: State = State.BOUND,
     foreign: bool = False,
     unreadable: tuple[str, ...] = (),
 ) -> Entry:
@@ -416,11 +404,11 @@ def _entry(
 def _usage(
     slots: Mapping[str, decision.Slots], kinds: tuple[containers.Kind, ...], *, released: bool
 ) -> Mapping[str, Mapping[str, usage.Usage]]:
-    taken = {}
-    for word, each in slots.items():
-        cards = effective.effective(each, kinds, released=released)
-        taken[word] = MappingProxyType(cards)
-    return MappingProxyType(taken)
+    taken = (
+        (word, MappingProxyType(effective.effective(each, kinds, released=released)))
+        for word, each in slots.items()
+    )
+    return MappingProxyType(dict(taken))
 
 
 def _hold(holders: dict[str, usage.Holder], row: vendor.Vendor, entry: Entry, sign: int) -> None:

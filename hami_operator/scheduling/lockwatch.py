@@ -61,6 +61,10 @@ class LockWatch:
             self._locks.done(node, now)
         return self._changed(pod, now, is_open=was_open)
 
+    def held_for(self, namespace: str, name: str) -> tuple[str, ...]:
+        """Nodes whose shared lock bears that name."""
+        return self._locks.held_by(namespace, name)
+
     def stale(self, now: instant.Instant) -> tuple[effects.StaleLock, ...]:
         """Locks to be removed, since their plugin has left them behind."""
         return tuple(

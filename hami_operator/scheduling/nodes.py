@@ -256,10 +256,11 @@ class Nodes:
         for word in old.keys() - inventories.keys():
             self._liveness.forget(node.name, word)
         standings = {}
-        for word, found in inventories.items():
+        for word, read in inventories.items():
             known = old.get(word)
-            if known is not None and known.inventory == found:
-                found = known.inventory  # equal values become one, so comparing stays cheap
+            # Equal values become one, so comparing stays cheap.
+            same = known is not None and known.inventory == read
+            found = known.inventory if known is not None and same else read
             because = self._judge(node, word, found, now, at_start=at_start)
             standings[word] = Standing(inventory=found, because=because)
         return standings

@@ -88,6 +88,11 @@ class Nominations:
             and one.pod.uid not in self._books
         )
 
+    def against(self, pod: pods.Pod) -> tuple[tuple[pods.Pod, str], ...]:
+        """All who hold a promise against ``pod``, with the node, and do not hold the room yet."""
+        found = ((guest.pod, node) for node in self._on for guest in self.guests(node, pod))
+        return tuple(found)
+
     def over(
         self, views: tuple[snapshot.NodeView, ...], pod: pods.Pod
     ) -> tuple[snapshot.NodeView, ...]:

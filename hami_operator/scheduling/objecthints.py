@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from hami_operator.scheduling import filters, objects
+from hami_operator.scheduling import filters, gang, objects
 from hami_operator.scheduling import pod as pods
 from hami_operator.scheduling.filters import (
     dynamic,
@@ -44,6 +44,8 @@ def concerns(pod: pods.Pod, change: objects.Change) -> bool:
     if change.kind is Kind.RESOURCE_CLAIM:
         wanted = (one.claim for one in pod.resource_claims)
         return new.namespace == pod.namespace and new.name in wanted
+    if change.kind is Kind.POD_GROUP:
+        return (new.namespace, new.name) == (pod.namespace, pod.gang.name)
     if change.kind is Kind.VOLUME and new.claim is not None:
         namespace, name, _ = new.claim
         return namespace == pod.namespace and name in pod.volumes.claim_names
@@ -56,6 +58,7 @@ def affected(kind: Kind) -> frozenset[str]:
 
 
 _FILTERS: Final[Mapping[Kind, tuple[str, ...]]] = {
+    Kind.POD_GROUP: (gang.PLUGIN,),
     Kind.CLAIM: (
         volumerestrictions.NAME,
         volumelimits.NAME,

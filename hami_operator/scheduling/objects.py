@@ -11,7 +11,7 @@ import enum
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
-from hami_operator.scheduling import fields, resourceclaims, storage
+from hami_operator.scheduling import fields, gang, resourceclaims, storage
 
 
 class Kind(enum.Enum):
@@ -27,6 +27,7 @@ class Kind(enum.Enum):
     NAMESPACE = "namespaces"
     RESOURCE_CLAIM = "resourceclaims"
     DEVICE_CLASS = "deviceclasses"
+    POD_GROUP = "podgroups"
 
 
 STORAGE: Final = frozenset(
@@ -45,6 +46,10 @@ NAMESPACES: Final = frozenset({Kind.NAMESPACE})
 """What must be known where namespaces are selected by label."""
 DYNAMIC: Final = frozenset({Kind.RESOURCE_CLAIM, Kind.DEVICE_CLASS})
 """What must be known to place a pod with a ResourceClaim."""
+
+
+GROUPS: Final = frozenset({Kind.POD_GROUP})
+"""What must be known to place a pod of a gang that does not say how large that is."""
 
 
 class Record(Protocol):
@@ -137,6 +142,7 @@ class Objects:
         self.attachments = Shelf(storage.read_attachment)
         self.resource_claims = Shelf(resourceclaims.read_claim)
         self.device_classes = Shelf(resourceclaims.read_class)
+        self.groups = Shelf(gang.read_group)
         self.namespaces: dict[str, Mapping[str, str]] = {}
         self._namespaces = Shelf(_read_namespace)
         self._complete: set[Kind] = set()
@@ -153,6 +159,7 @@ class Objects:
             Kind.NAMESPACE: self._namespaces,
             Kind.RESOURCE_CLAIM: self.resource_claims,
             Kind.DEVICE_CLASS: self.device_classes,
+            Kind.POD_GROUP: self.groups,
         }
 
     def take_wanted(self) -> frozenset[Kind]:

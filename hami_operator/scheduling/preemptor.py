@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from hami_operator import errors
@@ -123,10 +123,6 @@ class Preemptor:
             return Verdict(text=text, nominated="" if promised else None)
         return self._promise(wanted, best)
 
-    def doomed(self, uid: str) -> bool:
-        """Whether the pod was told to go, and has not gone yet."""
-        return uid in self._doomed
-
     def spared(self, uid: str) -> str:
         """The pod stays, since its end could not be ordered; for whom it should have gone."""
         return self._doomed.pop(uid, "")
@@ -136,9 +132,17 @@ class Preemptor:
         self._doomed.pop(uid, None)
         self.promises.drop(uid)
 
-    def restart(self) -> None:
-        """A new term begins: whose end was ordered in the last one shows on the pods."""
+    def restart(self, waiting: Iterable[pods.Pod]) -> None:
+        """A new term begins: what the last one promised, and whose end it ordered, is on the pods.
+
+        Args:
+            waiting: the pods that have no node.
+        """
         self._doomed.clear()
+        for pod in waiting:
+            self.promises.drop(pod.uid)
+            if pod.rank.nominated_node:
+                self.promises.put(pod, pod.rank.nominated_node, {})
 
     def _waits(self, wanted: Try) -> bool:
         """Whether pods on the node that it was promised are still on their way out."""

@@ -6,6 +6,7 @@ order cannot change a choice.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
@@ -13,6 +14,9 @@ from hami_operator.devices import request, usage
 from hami_operator.scheduling import policy, snapshot
 
 _DECIMALS: Final = 6
+
+Score = Callable[[usage.CardUsage], float]
+"""The score of one card."""
 
 
 def node(totals: snapshot.Totals) -> float:
@@ -42,24 +46,34 @@ def card(
     weights: policy.Weights,
     wanted: request.Request | None,
 ) -> float:
-    """Load of a card, as it will be with ``wanted`` on it (D15); None leaves the request out.
+    """Load of a card; see `scorer`."""
+    return scorer(weights, wanted)(entry)
+
+
+def scorer(weights: policy.Weights, wanted: request.Request | None) -> Score:
+    """What tells the load of a card as it will be with ``wanted`` on it (D15); None leaves it out.
 
     A card whose slots, cores or memory are 0 in all scores 0.
     """
-    facts, used = entry.card, entry.usage
-    if not (facts.count and facts.cores and facts.memory_mib):
-        return 0.0
-    slots, cores, memory_mib = used.used, used.cores, used.memory_mib
-    if wanted is not None:
-        slots += 1
-        cores += wanted.cores
-        memory_mib += booked_mib(wanted, facts.memory_mib)
-    load = (
-        weights.slot * slots / facts.count
-        + weights.core * cores / facts.cores
-        + weights.memory * memory_mib / facts.memory_mib
-    )
-    return rounded(10 * load)
+    slot, core, memory = weights.slot, weights.core, weights.memory
+    slots, cores = (0, 0) if wanted is None else (1, wanted.cores)
+
+    def score(entry: usage.CardUsage) -> float:
+        facts, used = entry.card, entry.usage
+        total_mib = facts.memory_mib
+        if not (facts.count and facts.cores and total_mib):
+            return 0.0
+        memory_mib = (
+            used.memory_mib if wanted is None else used.memory_mib + booked_mib(wanted, total_mib)
+        )
+        load = (
+            slot * (used.used + slots) / facts.count
+            + core * (used.cores + cores) / facts.cores
+            + memory * memory_mib / total_mib
+        )
+        return round(10 * load, _DECIMALS)
+
+    return score
 
 
 def booked_mib(wanted: request.Request, total_mib: int) -> int:
@@ -72,7 +86,7 @@ def booked_mib(wanted: request.Request, total_mib: int) -> int:
 def order(
     cards: Sequence[usage.CardUsage],
     criteria: Sequence[policy.Criterion],
-    score: Callable[[usage.CardUsage], float],
+    score: Score,
 ) -> list[usage.CardUsage]:
     """The cards, first picked first; full ties go to the highest index, then the highest id.
 
@@ -81,24 +95,19 @@ def order(
         criteria: what decides, most important first.
         score: the score of one card, asked once per card.
     """
-    ranks = [_RANKS[step] for step in criteria]
-    ranked = []
-    for entry in reversed(cards):
-        value = score(entry)
-        ranked.append(([rank(entry, value) for rank in ranks], entry))
-    ranked.sort(key=_rank)
-    return [entry for _, entry in ranked]
+    ranked = [(score(each), each.card.numa, each.usage.used, each) for each in reversed(cards)]
+    for step in reversed(criteria):  # each sort leaves equal ones in the order of those before
+        key, from_the_highest = _STEPS[step]
+        ranked.sort(key=key, reverse=from_the_highest)
+    return [one[3] for one in ranked]
 
 
-def _rank(ranked: tuple[list[float], usage.CardUsage]) -> list[float]:
-    return ranked[0]
-
-
-# Smaller is better.
-_RANKS: Final[Mapping[policy.Criterion, Callable[[usage.CardUsage, float], float]]] = {
-    policy.Criterion.HIGHEST_SCORE: lambda _, score: -score,
-    policy.Criterion.LOWEST_SCORE: lambda _, score: score,
-    policy.Criterion.HIGHEST_NUMA: lambda entry, _: -entry.card.numa,
-    policy.Criterion.LOWEST_NUMA: lambda entry, _: entry.card.numa,
-    policy.Criterion.FEWEST_USED: lambda entry, _: entry.usage.used,
+_SCORE, _NUMA, _USED = map(operator.itemgetter, range(3))
+# By what, and whether the highest comes first.
+_STEPS: Final[Mapping[policy.Criterion, tuple[operator.itemgetter[int], bool]]] = {
+    policy.Criterion.HIGHEST_SCORE: (_SCORE, True),
+    policy.Criterion.LOWEST_SCORE: (_SCORE, False),
+    policy.Criterion.HIGHEST_NUMA: (_NUMA, True),
+    policy.Criterion.LOWEST_NUMA: (_NUMA, False),
+    policy.Criterion.FEWEST_USED: (_USED, False),
 }

@@ -26,11 +26,14 @@ class Surroundings:
         nodes: every node.
         pods: the pods on nodes.
         objects: claims, volumes, namespaces and the like.
+        promised: the pods on nodes together with those that were promised a place there; what
+            these would forbid is forbidden, what they would allow is not yet allowed.
     """
 
     nodes: Sequence[Holder]
     pods: neighbours.Around
     objects: objects.Objects
+    promised: neighbours.Around | None = None
 
 
 def alone(nodes: Sequence[Holder] = ()) -> Surroundings:

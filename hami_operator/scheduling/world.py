@@ -73,7 +73,13 @@ class World:
         self._seen = sightings.Sightings()
         self._locks = lockwatch.LockWatch(registry, settings.node_lock_timeout_s, self._seen)
         self._attempts = attempts.Attempts(
-            rules, self.nodes, self.ledger, self._waking, self._seen, accounts=self._accounts
+            rules,
+            self.nodes,
+            self.ledger,
+            self._waking,
+            self._seen,
+            accounts=self._accounts,
+            locked_for=self._locks.held_for,
         )
         self._refused: set[str] = set()
         self._leads = False
@@ -231,20 +237,6 @@ class World:
     def objects_listed(self, kind: objects.Kind, now: instant.Instant) -> Effects:
         """All objects of a kind have been seen; they stay known through all terms."""
         self._waking.by_object(self._attempts.objects.complete(kind), now)
-        return ()
-
-    # ---- gangs
-
-    def group_seen(self, raw: Mapping[str, Any], now: instant.Instant) -> Effects:
-        """A PodGroup as the API shows it: how many of its pods have to run together."""
-        assembly = self._attempts.assembly
-        assembly.rouse(assembly.gangs.group_seen(raw), now)
-        return ()
-
-    def group_gone(self, namespace: str, name: str, uid: str, now: instant.Instant) -> Effects:
-        """A PodGroup is deleted; another one of its name stays."""
-        assembly = self._attempts.assembly
-        assembly.rouse(assembly.gangs.group_gone(namespace, name, uid), now)
         return ()
 
     # ---- time

@@ -188,6 +188,9 @@ class Latch:
     def judge(self, *_: object) -> nodelock.Judgement:
         return nodelock.Judgement(verdict=nodelock.Verdict.SET, row=1)
 
+    def is_leaving(self, *_: object) -> bool:
+        return False
+
     async def take(self, claim: nodelock.Claim, node: str, key: str) -> bool:
         return self._do(f"lock {key}", key) != "contention"
 

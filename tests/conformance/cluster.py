@@ -37,6 +37,7 @@ DEADLINE_S: Final = 60.0
 """For everything that is waited for; nothing takes so long unless something is wrong."""
 POLL_S: Final = 0.05
 SCHEDULER: Final = "hami-scheduler"
+LEASE: Final = f"/apis/coordination.k8s.io/v1/namespaces/{servers.NAMESPACE}/leases/{SCHEDULER}"
 FAST: Final[Mapping[str, Any]] = {
     "lease_duration": "6s",
     "renew_deadline": "4s",
@@ -265,6 +266,18 @@ class Cluster:
         for name in names:
             status, answer = await self.api.delete(self.path(name), gracePeriodSeconds="0")
             assert status == 200, answer
+
+    async def lease(self) -> dict[str, Any]:
+        """What the Lease of the operators says."""
+        status, found = await self.api.get(LEASE)
+        assert status == 200, found
+        return found["spec"]
+
+    async def hold_lease(self, holder: str) -> None:
+        """Let somebody else hold the Lease for an hour."""
+        spec = {"holderIdentity": holder, "leaseDurationSeconds": 3600}
+        status, answer = await self.api.patch(LEASE, {"spec": spec})
+        assert status == 200, answer
 
     # ---- eyes
 

@@ -131,15 +131,17 @@ class Operator:
         found = [
             str(line["event"])
             for line in self.lines()
-            if ("exception" in line and not self._is_its_end(line)) or line.get("event") in _BUGS
+            if self._is_crash(line) or line.get("event") in _BUGS
         ]
         if not self.may_end and self.exit_code() is not None:
             found.append(f"{self.name} ended with exit code {self.exit_code()}")
         return found
 
-    def _is_its_end(self, line: Mapping[str, Any]) -> bool:
-        """Whether a line tells of the task whose end has ended it, as the test wanted."""
-        return self.may_end and line.get("event") == "task failed"
+    def _is_crash(self, line: Mapping[str, Any]) -> bool:
+        """Whether a line of ours tells of an exception, other than the end that a test wanted."""
+        ours = str(line.get("logger")).startswith("hami_operator.")
+        wanted = self.may_end and line.get("event") == "task failed"
+        return ours and "exception" in line and not wanted
 
     def failure(self, text: str) -> AssertionError:
         """An error with the end of the log."""

@@ -71,84 +71,89 @@ async def plain_node(cluster: Cluster, register: str, name: str = "") -> str:
     return node
 
 
-@pytest.mark.parametrize(
-    ("register", "told"),
-    [
-        pytest.param(
-            text(seven("a"), "garbage", seven("b")), "entry 1: fields", id="seven fields: garbage"
-        ),
-        pytest.param(
-            text(seven("a"), seven("x", count="ten"), seven("b")),
-            "entry 1: count",
-            id="seven fields: a count in words",
-        ),
-        pytest.param(
-            text(seven("a"), seven("x", health="yes"), seven("b")),
-            "entry 1: health",
-            id="seven fields: a health of its own",
-        ),
-        pytest.param(
-            text(seven("a"), seven("x") + ",0", seven("b")),
-            "entry 1: fields",
-            id="eight fields",
-        ),
-        pytest.param(
-            text(entry("a"), entry("x", index=-2), entry("b")),
-            "entry 1: index",
-            id="nine fields: a negative index",
-        ),
-        pytest.param(
-            text(entry("a"), entry("x", devmem=2**31), entry("b")),
-            "entry 1: devmem",
-            id="nine fields: memory beyond 32 bits",
-        ),
-        pytest.param(
-            text(entry("a"), entry("a"), entry("b")),
-            "entry 1: id",
-            id="nine fields: the same card twice",
-        ),
-        pytest.param(json.dumps([thing("a"), None, thing("b")]), "entry 1: json", id="JSON: null"),
-        pytest.param(
-            json.dumps([thing("a"), thing("x", count=1.5), thing("b")]),
-            "entry 1: count",
-            id="JSON: half a slot",
-        ),
-        pytest.param(
-            json.dumps([thing("a"), thing("x", health="true"), thing("b")]),
-            "entry 1: health",
-            id="JSON: a health in quotes",
-        ),
-    ],
-)
-async def test_a_malformed_entry_among_good_ones_is_told_and_skipped(
-    cluster: Cluster, register: str, told: str
-) -> None:
-    node = await plain_node(cluster, register)
+MALFORMED: Final = {
+    "seven fields: garbage": (text(seven("a"), "garbage", seven("b")), "entry 1: fields"),
+    "seven fields: a count in words": (
+        text(seven("a"), seven("x", count="ten"), seven("b")),
+        "entry 1: count",
+    ),
+    "seven fields: a health of its own": (
+        text(seven("a"), seven("x", health="yes"), seven("b")),
+        "entry 1: health",
+    ),
+    "eight fields": (text(seven("a"), seven("x") + ",0", seven("b")), "entry 1: fields"),
+    "nine fields: a negative index": (
+        text(entry("a"), entry("x", index=-2), entry("b")),
+        "entry 1: index",
+    ),
+    "nine fields: memory beyond 32 bits": (
+        text(entry("a"), entry("x", devmem=2**31), entry("b")),
+        "entry 1: devmem",
+    ),
+    "nine fields: the same card twice": (
+        text(entry("a"), entry("a"), entry("b")),
+        "entry 1: id",
+    ),
+    "JSON: null": (json.dumps([thing("a"), None, thing("b")]), "entry 1: json"),
+    "JSON: half a slot": (
+        json.dumps([thing("a"), thing("x", count=1.5), thing("b")]),
+        "entry 1: count",
+    ),
+    "JSON: a health in quotes": (
+        json.dumps([thing("a"), thing("x", health="true"), thing("b")]),
+        "entry 1: health",
+    ),
+}
+"""A register with one bad entry between two good ones, and how it is told."""
+
+
+async def test_a_malformed_entry_among_good_ones_is_told_and_skipped(cluster: Cluster) -> None:
+    nodes = {
+        words: await plain_node(cluster, register, f"{cluster.prefix}{number}")
+        for number, (words, (register, _)) in enumerate(MALFORMED.items())
+    }
     operator = await cluster.deciding()
-    (event,) = await cluster.told("MalformedDeviceRegister", node, REGISTER)
-    assert event["note"].endswith(f": {told}")
-    assert await operator.metric("hami_register_malformed_entries", node=node) == 1
-    await cluster.pod(on(node, "both", workload.ask("NVIDIA", 2)))
-    await cluster.bound("both")
-    (slot,) = decision.decode(cluster.annotations("both")[ALLOCATED], key=ALLOCATED)
-    assert {pick.id for pick in slot} == {"GPU-a", "GPU-b"}
+    for node in nodes.values():
+        await cluster.pod(on(node, f"both-{node}", workload.ask("NVIDIA", 2)))
+    told, found, counted = {}, {}, {}
+    for words, node in nodes.items():
+        (event,) = await cluster.told("MalformedDeviceRegister", node, REGISTER)
+        told[words] = event["note"].rpartition("skipped: ")[2]
+        await cluster.bound(f"both-{node}")
+        found[words] = cards_of(cluster, f"both-{node}")
+        counted[words] = await operator.metric("hami_register_malformed_entries", node=node)
+    assert told == {words: want for words, (_, want) in MALFORMED.items()}
+    assert found == {words: {"GPU-a", "GPU-b"} for words in MALFORMED}
+    assert counted == dict.fromkeys(MALFORMED, 1)
 
 
-@pytest.mark.parametrize("register", ["garbage", "[", '{"id": "GPU-a"}', "GPU-a,,,,,,:"])
+def cards_of(cluster: Cluster, name: str) -> set[str]:
+    slots = decision.decode(cluster.annotations(name)[ALLOCATED], key=ALLOCATED)
+    return {pick.id for slot in slots for pick in slot}
+
+
+HOPELESS: Final = ("garbage", "[", '{"id": "GPU-a"}', "GPU-a,,,,,,:")
+
+
 async def test_a_register_with_nothing_good_in_it_closes_its_type_on_its_node_alone(
-    cluster: Cluster, register: str
+    cluster: Cluster,
 ) -> None:
-    node = await plain_node(cluster, register)
-    other = await plain_node(cluster, text(entry("a")), f"{cluster.prefix}2")
+    nodes = [
+        await plain_node(cluster, register, f"{cluster.prefix}{number}")
+        for number, register in enumerate(HOPELESS)
+    ]
+    other = await plain_node(cluster, text(entry("a")), f"{cluster.prefix}good")
     await cluster.deciding()
-    await cluster.told("MalformedDeviceRegister", node, REGISTER)
-    await cluster.told("DeviceTypeUnavailable", node, "NVIDIA")
-    await cluster.pod(on(node, "barred", workload.ask("NVIDIA")))
-    await cluster.waits("barred", "DeviceRegisterUnreadable")
+    for node in nodes:
+        await cluster.told("MalformedDeviceRegister", node, REGISTER)
+        await cluster.told("DeviceTypeUnavailable", node, "NVIDIA")
+        await cluster.pod(on(node, f"barred-{node}", workload.ask("NVIDIA")))
+        await cluster.waits(f"barred-{node}", "DeviceRegisterUnreadable")
     await cluster.pod(on(other, "welcome", workload.ask("NVIDIA")))
     await cluster.bound("welcome")
-    await cluster.patch_node(node, {REGISTER: text(entry("c"))})
-    await cluster.bound("barred")
+    for node in nodes:
+        await cluster.patch_node(node, {REGISTER: text(entry("c"))})
+        await cluster.bound(f"barred-{node}")
 
 
 async def test_an_emptied_register_clears_the_type_and_a_full_one_brings_it_back(
@@ -318,26 +323,27 @@ async def test_an_absurd_amount_that_the_server_lets_in_waits_with_its_field_nam
 # ---- locks and nodes ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        pytest.param("garbage", id="no time"),
-        pytest.param("2026-13-45T00:00:00Z,a,b", id="a time that does not exist"),
-        pytest.param("2026-03-01T12:00:00Z,only-two", id="two parts"),
-        pytest.param("", id="nothing"),
-    ],
-)
-async def test_a_lock_that_cannot_be_read_is_taken_over_and_told(
-    cluster: Cluster, value: str
-) -> None:
-    node = await plain_node(cluster, text(entry("a")))
-    await cluster.patch_node(node, {keys.NODE_LOCK: value})
+UNREADABLE_LOCKS: Final = {
+    "no time": "garbage",
+    "a time that does not exist": "2026-13-45T00:00:00Z,a,b",
+    "two parts": "2026-03-01T12:00:00Z,only-two",
+    "nothing": "",
+}
+
+
+async def test_a_lock_that_cannot_be_read_is_taken_over_and_told(cluster: Cluster) -> None:
+    nodes = {}
+    for number, (words, value) in enumerate(UNREADABLE_LOCKS.items()):
+        nodes[words] = await plain_node(cluster, text(entry("a")), f"{cluster.prefix}{number}")
+        await cluster.patch_node(nodes[words], {keys.NODE_LOCK: value})
     await cluster.deciding()
-    await cluster.pod(on(node, "p", workload.ask("NVIDIA")))
-    await cluster.bound("p")
-    await cluster.told("NodeLockTakenOver", node, keys.NODE_LOCK, "cannot be read")
-    held = cluster.node_annotation(node, keys.NODE_LOCK) or ""
-    assert held.endswith(f",{cluster.namespace},p")
+    held = {}
+    for words, node in nodes.items():
+        await cluster.pod(on(node, node, workload.ask("NVIDIA")))
+        await cluster.bound(node)
+        await cluster.told("NodeLockTakenOver", node, keys.NODE_LOCK, "cannot be read")
+        held[words] = (cluster.node_annotation(node, keys.NODE_LOCK) or "").partition(",")[2]
+    assert held == {words: f"{cluster.namespace},{node}" for words, node in nodes.items()}
 
 
 async def test_a_lock_of_a_pod_that_never_was_is_taken_over_at_once(cluster: Cluster) -> None:

@@ -99,33 +99,35 @@ async def test_a_plugin_that_is_asked_for_the_first_time_is_asked_exactly_once(
     assert is_question(asked[0])
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        pytest.param("Requesting", id="no time at all"),
-        pytest.param("Requesting_", id="an empty time"),
-        pytest.param("Requesting_notadate", id="no date"),
-        pytest.param("Requesting_2026.13.45 99:99:99", id="a date that does not exist"),
-        pytest.param("Deleted_2026-05-07 10:00:00", id="a tombstone"),
-        pytest.param("Deleted", id="a bare tombstone"),
-        pytest.param("", id="an empty value"),
-        pytest.param("Reported 2024-01-23 04:30:04.43 +0000 UTC m=+1104711.7", id="an answer"),
-        pytest.param("\N{SNOWMAN}" * 100, id="nonsense"),
-    ],
-)
+ODD: Final = {
+    "no time at all": "Requesting",
+    "an empty time": "Requesting_",
+    "no date": "Requesting_notadate",
+    "a date that does not exist": "Requesting_2026.13.45 99:99:99",
+    "a tombstone": "Deleted_2026-05-07 10:00:00",
+    "a bare tombstone": "Deleted",
+    "an empty value": "",
+    "an answer": "Reported 2024-01-23 04:30:04.43 +0000 UTC m=+1104711.7",
+    "nonsense": "\N{SNOWMAN}" * 100,
+}
+"""Handshake values that are no question that could be read."""
+
+
 async def test_an_odd_handshake_is_replaced_by_a_question_and_expires_nothing_before(
-    cluster: Cluster, value: str
+    cluster: Cluster,
 ) -> None:
-    """The other node is there to show that the tick goes on."""
-    one, other = f"{cluster.prefix}1", f"{cluster.prefix}2"
-    await cluster.node(text_node(one, value))
-    await cluster.node(text_node(other, "Reported_2026.01.01 00:00:00"))
+    nodes = {words: f"{cluster.prefix}{number}" for number, words in enumerate(ODD)}
+    for words, node in nodes.items():
+        await cluster.node(text_node(node, ODD[words]))
     await cluster.deciding(f"--handshake-interval={INTERVAL_S}s", "--device-timeout=1h")
-    await cluster.pod(on(one, "p", workload.ask("NVIDIA")))
-    await cluster.bound("p")
-    await cluster.until(lambda: is_asked(cluster, one), "the odd one is asked")
-    await cluster.until(lambda: is_asked(cluster, other), "the other one is asked")
-    assert [value] == cluster.nodes.values(one, KEY)[:-1]
+    for node in nodes.values():
+        await cluster.pod(on(node, node, workload.ask("NVIDIA")))
+    await cluster.bound(*nodes.values())
+    await cluster.until(
+        lambda: all(is_asked(cluster, node) for node in nodes.values()), "all are asked"
+    )
+    before = {words: cluster.nodes.values(node, KEY)[:-1] for words, node in nodes.items()}
+    assert before == {words: [value] for words, value in ODD.items()}
 
 
 async def test_a_silent_plugin_lives_by_what_kubelet_offers_and_is_never_asked(

@@ -13,7 +13,7 @@ import pytest
 from hami_operator.protocol import keys
 from hami_operator.simulator import audit, fleet
 from tests import builders
-from tests.conformance import operators, servers, workload
+from tests.conformance import operators, workload
 from tests.conformance.cluster import FAST, Cluster, eventually
 
 LEASE_S: Final = 6.0
@@ -109,7 +109,7 @@ async def test_a_term_signal_finishes_or_undoes_binds_and_gives_the_lease_up(
         await cluster.until(lambda: not proxy.delayed, "nothing is on its way")
         await assert_nothing_is_half_done(cluster)
         assert 4 <= bound_count(cluster) < 40
-    assert await lease_holder(cluster) == ""
+    assert (await cluster.lease()).get("holderIdentity", "") == ""
     await cluster.deciding()
     await assert_sound(cluster, names)
 
@@ -141,7 +141,7 @@ async def test_bindings_that_land_after_their_operators_end_do_no_harm(
         await eventually(lambda: proxy.delayed >= 4, "some binds are under way")
         operator.terminate()
         assert await ended(operator) == 0
-        assert await lease_holder(cluster) == ""
+        assert (await cluster.lease()).get("holderIdentity", "") == ""
         assert proxy.delayed >= 4
         await cluster.deciding(SPREAD)
         await bound_so_many(cluster, 1)
@@ -155,13 +155,6 @@ async def ended(operator: operators.Operator) -> int:
     code = await asyncio.to_thread(operator.wait, EXIT_S)
     print(f"stopped after {time.monotonic() - began_s:.2f} s")
     return code
-
-
-async def lease_holder(cluster: Cluster) -> str:
-    path = f"/apis/coordination.k8s.io/v1/namespaces/{servers.NAMESPACE}/leases/hami-scheduler"
-    status, lease = await cluster.api.get(path)
-    assert status == 200, lease
-    return str(lease["spec"].get("holderIdentity") or "")
 
 
 async def assert_nothing_is_half_done(cluster: Cluster) -> None:
@@ -209,10 +202,7 @@ async def test_a_replica_that_does_not_lead_writes_nothing(
     await cluster.run("p")
     first.terminate()
     await ended(first)
-    path = f"/apis/coordination.k8s.io/v1/namespaces/{servers.NAMESPACE}/leases/hami-scheduler"
-    held = {"spec": {"holderIdentity": "another", "leaseDurationSeconds": 3600}}
-    status, answer = await cluster.api.patch(path, held)
-    assert status == 200, answer
+    await cluster.hold_lease("another")
     before = len(await cluster.settled_requests())
     second = cluster.operator("--handshake-interval=500ms")
     await eventually(lambda: second.said("lease seen"), "it sees the leader")

@@ -33,9 +33,8 @@ class Api:
     """Answers each call with what was prepared for it."""
 
     def __init__(self, **answers: Exception) -> None:
-        self.answers = {"status": [], "delete": []} | {
-            key: [answer] for key, answer in answers.items()
-        }
+        given = {key: [answer] for key, answer in answers.items()}
+        self.answers: dict[str, list[Exception]] = {"status": [], "delete": [], **given}
         self.calls: list[tuple[str, Any]] = []
         self.running = self.most = 0
 

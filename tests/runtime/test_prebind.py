@@ -31,9 +31,7 @@ def put(on: bench.Bench, resource: str, name: str, /, namespace: str = "", **bod
 
 
 def put_class(on: bench.Bench, *, provisioner: str = "example.com/disk") -> None:
-    put(
-        on, STORAGE, "later", provisioner=provisioner, volumeBindingMode="WaitForFirstConsumer"
-    )
+    put(on, STORAGE, "later", provisioner=provisioner, volumeBindingMode="WaitForFirstConsumer")
 
 
 def put_claim(on: bench.Bench) -> None:
@@ -201,7 +199,7 @@ async def test_a_claim_that_cannot_be_written_sends_the_pod_back(error: Exceptio
 
 def put_devices(on: bench.Bench, *users: dict[str, str], allocated: bool = True) -> None:
     requests = [{"name": "gpu", "exactly": {"deviceClassName": "gpu"}}]
-    status = {"allocation": {}} if allocated else {}
+    status: dict[str, Any] = {"allocation": {}} if allocated else {}
     put(
         on,
         DEVICES,

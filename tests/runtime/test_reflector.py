@@ -91,7 +91,7 @@ class Source:
         token: str = "",
         metadata_only: bool = False,
     ) -> ports.Page:
-        assert (resource, selector, limit) == (ports.PODS, ports.LIVE_PODS, 500)
+        assert (resource.plural, selector, limit) == ("pods", ports.LIVE_PODS, 500)
         assert not metadata_only
         self.log.append(f"list {token}".strip())
         if not token:
@@ -110,7 +110,7 @@ class Source:
         selector: ports.Selector = ports.EVERYTHING,
         timeout_s: int,
     ) -> AsyncGenerator[tuple[str, ports.Raw], None]:
-        assert (resource, selector) == (ports.PODS, ports.LIVE_PODS)
+        assert (resource.plural, selector) == ("pods", ports.LIVE_PODS)
         self.log.append(f"watch {version}")
         self.life_s.append(timeout_s)
         script = list(self.watches.pop(0)) if self.watches else []
@@ -145,10 +145,14 @@ class Rig:
 
 @pytest.fixture
 async def rig() -> Rig:
+    return made(ports.PODS)
+
+
+def made(resource: ports.Resource) -> Rig:
     clock, source, sink = fakes.FakeClock(), Source(), Sink()
     subject = reflector.Reflector(
         source,
-        ports.PODS,
+        resource,
         sink,
         time=clock,
         generator=random.Random(1),
@@ -340,6 +344,30 @@ async def test_a_failed_first_list_leaves_it_unsynced_until_one_succeeds(rig: Ri
         await rig.clock.advance(5)
         assert rig.is_synced()
         assert rig.sink.take() == ["+a/uid-a/1", "synced"]
+
+
+async def test_a_kind_that_the_server_does_not_know_has_no_objects_until_it_does() -> None:
+    rig = made(dataclasses.replace(ports.PODS, optional=True))
+    unknown = errors.NotFound("the server could not find the requested resource", status=404)
+    rig.source.lists = [[unknown], [unknown]]
+    rig.source.listing(pod("a", 1), version=9)
+    rig.source.lists.append([unknown])
+    rig.source.watches = [[unknown]]
+    async with running(rig):
+        assert rig.is_synced()
+        assert rig.sink.take() == ["synced"]
+        await rig.clock.advance(599)
+        assert rig.source.log == ["list", "list"]
+        await rig.clock.advance(2)
+        assert rig.sink.take() == ["+a/uid-a/1", "-a/uid-a/1"]
+        assert rig.clock.slept == [300.0] * 3
+
+
+async def test_a_missing_kind_is_an_error_where_every_server_should_know_it(rig: Rig) -> None:
+    rig.source.lists = [[errors.NotFound("no", status=404)]]
+    async with running(rig):
+        assert not rig.is_synced()
+        assert rig.clock.slept != [300.0]
 
 
 async def test_a_list_on_demand_cuts_the_watch_and_tells_the_difference_once(rig: Rig) -> None:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import gc
 import random
+import weakref
 from typing import Any
 
 import pytest
 from structlog import testing
 
 from hami_operator import errors
-from hami_operator.runtime import alarm, leader, scheduler, supervisor
+from hami_operator.runtime import alarm, heap, leader, scheduler, supervisor
 from hami_operator.scheduling import effects, queue, world
 from tests import builders, fakes
 from tests.runtime import bench
@@ -104,7 +106,7 @@ class Lead:
 
 
 @contextlib.asynccontextmanager
-async def term(*, listing: asyncio.Event | None = None) -> Any:
+async def term(*, listing: asyncio.Event | None = None, **options: Any) -> Any:
     """A bench whose scheduler waits for a leadership."""
     on, lead = bench.Bench(), Lead()
     shown: list[str] = []
@@ -123,6 +125,7 @@ async def term(*, listing: asyncio.Event | None = None) -> Any:
         bell=on.bell,
         time=on.clock,
         metrics=on.metrics,
+        **options,
     )
     on.start()
     await on.run()
@@ -198,6 +201,42 @@ async def test_a_term_that_was_lost_while_everything_was_listed_is_not_said_to_d
             listing.set()
             await on.run()
     assert "deciding" not in [line["event"] for line in lines]
+
+
+async def test_the_heap_is_settled_when_all_was_seen_and_nothing_is_decided_yet() -> None:
+    seen: list[tuple[list[str], bool, str]] = []
+
+    def settle() -> None:
+        seen.append((shown, on.world.active, on.node_of()))
+
+    async with term(settle=settle) as (on, lead, shown):
+        on.add_node()
+        on.add(on.ask())
+        assert seen == []
+        lead.give()
+        await on.run()
+        assert seen == [(list(SOURCES), True, "")]
+        assert on.node_of() == "n1"
+
+
+def test_what_is_settled_is_walked_by_no_collection_and_garbage_is_not_settled() -> None:
+    class Loop:
+        """Refers to itself."""
+
+    loop = Loop()
+    loop.me = loop  # type: ignore[attr-defined]
+    gone = weakref.ref(loop)
+    del loop
+    kept = ["kept"]
+    before = gc.get_freeze_count()
+    try:
+        heap.settle()
+        assert gone() is None
+        assert gc.get_freeze_count() > before
+        assert not any(one is kept for one in gc.get_objects())
+    finally:
+        gc.unfreeze()
+    assert any(one is kept for one in gc.get_objects())
 
 
 async def test_what_others_bound_before_us_is_seen_before_we_decide() -> None:

@@ -10,12 +10,13 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from hami_operator.protocol import keys
-from hami_operator.scheduling import effects, queue
+from hami_operator.scheduling import effects, objects, queue
 from tests import builders
 from tests.transitions.stage import Stage, gpus, placed, wants
 
 Place = queue.Place
 CARD = 10_000
+GROUP = objects.Kind.POD_GROUP
 
 
 def member(gang: str, number: int, size: int, mem: int = CARD) -> builders.PodBuilder:
@@ -242,20 +243,28 @@ def test_a_new_leader_completes_half_a_gang_first() -> None:
 
 def test_without_a_size_pods_are_placed_one_by_one_and_it_is_said() -> None:
     stage = fleet(cards=1)
+    stage.world.objects_listed(GROUP, stage.now)
     stage.pod(wants("a", mem=CARD).label(keys.POD_GROUP, "g"))
     assert stage.run() == ["a: GangWithoutSize", "bind a to n0"]
 
 
 def test_a_podgroup_that_comes_later_wakes_its_pods() -> None:
     stage = fleet(cards=2)
-    group = {"metadata": {"namespace": "default", "name": "g"}, "spec": {"minMember": 3}}
-    stage.world.group_seen(group, stage.now)
     stage.pod(*(wants(name, mem=CARD).label(keys.POD_GROUP, "g") for name in "ab"))
-    assert binds(stage.attempts()) == []
+    told = stage.attempts()
+    assert [one.kinds for one in told if isinstance(one, effects.Watch)] == [{GROUP}]
+    assert texts(told) == {
+        "0/1 nodes are available: waiting for the first list of podgroups. preemption: "
+        "0/1 nodes are available: 1 Preemption is not helpful for scheduling."
+    }
     stage.wait(20)
-    stage.world.group_seen({**group, "spec": {"minMember": 2}}, stage.now)
+    group = {"metadata": {"namespace": "default", "name": "g"}, "spec": {"minMember": 3}}
+    stage.world.object_seen(GROUP, group, stage.now)
+    stage.world.objects_listed(GROUP, stage.now)
+    assert any("needs 3 pods at once: 2 are here" in text for text in texts(stage.attempts()))
+    stage.wait(20)
+    stage.world.object_seen(GROUP, {**group, "spec": {"minMember": 2}}, stage.now)
     assert names(binds(stage.attempts())) == ["a", "b"]
-    stage.world.group_gone("default", "g", "", stage.now)
 
 
 def test_a_gang_ends_no_other_pods() -> None:

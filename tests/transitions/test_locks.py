@@ -407,3 +407,26 @@ def test_a_follower_tells_of_no_lock_and_of_no_wait_and_a_leader_does() -> None:
     assert stage.wait(1000) == []
     stage.lead()
     assert stage.wait(1) == ["a: DeviceAllocationStuck"]
+
+
+# --- locks that an earlier leader took for pods that it never bound ------------------------------
+
+
+def own_cards(name: str) -> builders.NodeBuilder:
+    return gpus(name, word=f"GPU-{name}")
+
+
+def test_pods_go_where_locks_bear_their_names_so_that_no_two_wait_for_each_other() -> None:
+    stage = Stage()
+    for name, holder in (("n1", "b"), ("n2", "a"), ("n3", "c")):
+        stage.node(own_cards(name).annotate({keys.NODE_LOCK: f"{TIME},default,{holder}"}))
+    stage.pod(wants("a"), wants("b"), wants("c"))
+    assert stage.bind() == {"a": "n2", "b": "n1", "c": "n3"}
+
+
+def test_a_pod_that_does_not_fit_where_a_lock_bears_its_name_goes_elsewhere() -> None:
+    stage = Stage()
+    stage.node(own_cards("n1"))
+    stage.node(own_cards("n2").cordoned().annotate({keys.NODE_LOCK: f"{TIME},default,a"}))
+    stage.pod(wants("a"))
+    assert stage.bind() == {"a": "n1"}

@@ -398,6 +398,24 @@ def test_a_promise_that_leads_nowhere_is_taken_from_the_pod() -> None:
     assert "high: condition Unschedulable, promised nothing" in stage.run()
 
 
+def test_a_promise_on_a_node_that_nobody_knows_hides_nothing() -> None:
+    stage = full(cards=1)
+    stage.pod(wants("high", mem=5000).priority(10).put("status.nominatedNodeName", "gone"))
+    stage.pod(wants("low", mem=4000))
+    assert stage.bind() == {"high": "n1", "low": "n1"}
+
+
+def test_a_promised_node_that_no_end_would_open_is_given_up() -> None:
+    """Its victim still ends, but the node was cordoned meanwhile."""
+    stage = full(held("a", "GPU-0", 9000, minute=5), held("b", "GPU-0", 9000, node="n2"), nodes=2)
+    stage.pod(held("c", "GPU-1", 9000), held("d", "GPU-1", 9000, node="n2"))
+    stage.pod(wants("high", mem=5000).priority(10))
+    assert evicted(stage.run()) == ["a"]
+    stage.node(gpus("n1", 2, memory_mib=10_000).version(9).cordoned())
+    stage.wait(301)
+    assert len(evicted(stage.run())) == 1
+
+
 def test_a_promise_is_kept_over_a_failed_bind() -> None:
     stage = full(held("low", "GPU-0", 9000), cards=1)
     stage.pod(wants("high", mem=5000).priority(10))
@@ -422,6 +440,24 @@ def test_a_new_leader_reads_promises_from_the_pods_and_waits_for_their_victims()
     assert not [one for one in evicts if "uid-high" in one.tell.message]
     stage.gone("low")
     assert stage.bind() == {"high": "n1"}
+
+
+def test_a_follower_that_takes_over_knows_what_was_promised_meanwhile() -> None:
+    stage = Stage(active=False)
+    stage.node(gpus("n1", memory_mib=10_000))
+    stage.pod(wants("high", mem=5000).priority(10))
+    stage.pod(
+        wants("high", mem=5000)
+        .priority(10)
+        .version(5)
+        .gate("x")
+        .put("status.nominatedNodeName", "n1")
+    )
+    stage.lead()
+    assert [one.pod.name for one in stage.world._attempts.preemptor.promises.on("n1")] == ["high"]
+    stage.pod(wants("high", mem=5000).priority(10).version(6).gate("x"))
+    stage.lead()
+    assert stage.world._attempts.preemptor.promises.on("n1") == ()
 
 
 def test_a_quota_without_room_is_no_reason_to_end_pods_of_others() -> None:

@@ -249,6 +249,11 @@ BAD: list[Any] = [
         "node_scheduler_policy: 'x' is none of binpack, spread",
         id="a bad setting",
     ),
+    pytest.param(
+        request(settings={"device_config_file": "/device-config.yaml"}),
+        "device_config_file: no file is read here; put what it says under device_config",
+        id="a setting that would read a file",
+    ),
     pytest.param(request(now=7), "now: time: 7 is not a time of RFC 3339", id="a time as number"),
     pytest.param(
         request(now="2024-01-12T10:00:00"),
@@ -268,6 +273,73 @@ def test_a_bad_line_is_named_and_the_others_are_answered(line: Any, problem: str
     assert "node" in found[2]
     assert found[1].keys() == {"error"}
     assert found[1]["error"].startswith(f"line 2: {problem}")
+
+
+# --- many lines about one cluster
+
+_OTHERS = [
+    holding(3000, uid="a"),
+    holding(30000, uid="b"),
+    holding(3000, uid="a").phase("Succeeded"),
+    holding(2000, uid="c").put("spec.nodeName", "").put("status.phase", "Pending"),
+    holding(2000, uid="d").annotate({KEY: "nonsense"}),
+    builders.pod("e").container("main", requests={"cpu": "7"}).on("node67-4v100"),
+    holding(100, uid="f").put("x.y", json.loads("[" * 300 + "]" * 300)),
+]
+_PENDING = [POD, POD.uid("a"), builders.pod("plain").container(requests={"cpu": "3"})]
+_CLUSTERS = [
+    [NODE],
+    [NODE.cordoned(), builders.roomy("other").register("NVIDIA", builders.cards(2))],
+    [NODE.annotate({"hami.io/node-handshake-nvidia": "Requesting_2024.01.12 10:00:00"})],
+]
+_LINES = st.builds(
+    lambda pod, nodes, others, rules, now: {
+        **request(pod, *nodes, pods=[one.raw() for one in others], settings=rules, now=now)
+    },
+    st.sampled_from(_PENDING),
+    st.sampled_from(_CLUSTERS),
+    st.lists(st.sampled_from(_OTHERS), max_size=4),
+    st.sampled_from([{}, {"gpu_scheduler_policy": "binpack"}, {"device_timeout": "1s"}]),
+    st.sampled_from(["2024-01-12T10:00:02Z", "2024-01-12T11:00:00Z"]),
+)
+
+
+@given(lines=st.lists(_LINES, min_size=2, max_size=12))
+@settings(max_examples=60, deadline=None)
+def test_an_answer_does_not_depend_on_the_lines_before(lines: list[dict[str, Any]]) -> None:
+    code, found = answers(*lines)
+    assert (code, found) == (0, [decide.decide_line(line) for line in lines])
+
+
+def test_hamis_file_may_be_given_with_the_settings(capsys: pytest.CaptureFixture[str]) -> None:
+    theirs = {"nvidia": {"resourceCountName": "a.b/gpu", "acme": 1}}
+    pod = builders.pod("p").container(limits={"a.b/gpu": 1, "nvidia.com/gpumem": 3000})
+    code, found = answers(request(pod, settings={"device_config": theirs}))
+    assert (code, found[0]["node"]) == (0, "node67-4v100")
+    assert KEY in found[0]["annotations"]
+    assert capsys.readouterr().err == (
+        "line 1: device-config: nvidia.acme is not known, and ignored\n"
+    )
+
+
+@pytest.mark.parametrize("piped", [pytest.param(("decide", "-f", "-"), id="decide"),
+                                   pytest.param(("vendors", "schema"), id="vendors")])  # fmt: skip
+def test_a_reader_who_leaves_early_is_no_error(piped: tuple[str, ...]) -> None:
+    line = json.dumps(request()).encode() + b"\n"
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "hami_operator", *piped],
+            input=line * 3,
+            stdout=write_end,
+            stderr=subprocess.PIPE,
+            timeout=60,
+            check=False,
+        )
+    finally:
+        os.close(write_end)
+    assert (done.returncode, done.stderr) == (141, b"")
 
 
 def test_a_bad_first_line_is_no_reason_to_wait_for_the_rest() -> None:

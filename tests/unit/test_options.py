@@ -87,3 +87,88 @@ def test_an_empty_file_sets_nothing(tmp_path: pathlib.Path) -> None:
     file = tmp_path / "config.yaml"
     file.write_text("# nothing\n")
     assert options.load(parse("--config", str(file)), {}) == settings.Settings()
+
+
+# --- HAMi's file
+
+
+def hamis(tmp_path: pathlib.Path, text: str = "nvidia: {resourceCountName: a.b/gpu}\n") -> str:
+    file = tmp_path / "device-config.yaml"
+    file.write_text(text)
+    return str(file)
+
+
+@pytest.mark.parametrize("by", ["flag", "variable", "file"])
+def test_hamis_file_is_read_wherever_it_is_named(by: str, tmp_path: pathlib.Path) -> None:
+    theirs, ours = hamis(tmp_path), tmp_path / "config.yaml"
+    ours.write_text(f"device_config_file: {theirs}\n")
+    loaded = {
+        "flag": lambda: options.load(parse("--device-config-file", theirs), {}),
+        "variable": lambda: options.load(parse(), {"HAMI_OPERATOR_DEVICE_CONFIG_FILE": theirs}),
+        "file": lambda: options.load(parse("--config", str(ours)), {}),
+    }[by]()
+    assert loaded == settings.Settings(
+        device_config_file=theirs,
+        device_config={"nvidia": {"resourceCountName": "a.b/gpu"}},
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        pytest.param("nvidia:\n  resourceCountName: 5\n", ":2: nvidia.resourceCountName: 5 is",
+                     id="a value"),
+        pytest.param("nvidia:\n- 1\n", ":1: nvidia: is not a mapping", id="a section"),
+        pytest.param("nvidia:\n", ":1: all configurations are empty", id="nothing in it"),
+        pytest.param("", ":1: all configurations are empty", id="nothing at all"),
+        pytest.param("[", ":1: cannot be read", id="no YAML"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_in_hamis_file_is_named_by_its_line(
+    text: str, want: str, tmp_path: pathlib.Path
+) -> None:
+    theirs = hamis(tmp_path, text)
+    with pytest.raises(errors.SettingsError) as caught:
+        options.load(parse("--device-config-file", theirs), {})
+    assert str(caught.value).startswith(theirs + want)
+
+
+def test_hamis_file_that_is_not_there_ends_the_start(tmp_path: pathlib.Path) -> None:
+    with pytest.raises(errors.SettingsError, match=r"none\.yaml: cannot be read"):
+        options.load(parse("--device-config-file", str(tmp_path / "none.yaml")), {})
+
+
+def test_hamis_file_is_given_once(tmp_path: pathlib.Path) -> None:
+    ours = tmp_path / "config.yaml"
+    ours.write_text("device_config: {nvidia: {defaultCores: 1}}\n")
+    given = parse("--config", str(ours), "--device-config-file", hamis(tmp_path))
+    with pytest.raises(errors.SettingsError, match="is given beside device_config"):
+        options.load(given, {})
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        pytest.param("# no\ndevice_timout: 5m\n", ":2: device_timout: unknown", id="a setting"),
+        pytest.param("vendors:\n  NVIDIA:\n    cuont: a\n", ":3: vendors.NVIDIA.cuont: unknown",
+                     id="a row"),
+        pytest.param("device_config:\n  amd: {a: 1}\n  nvidia: [1]\n",
+                     ":3: device_config.nvidia: is not", id="HAMi's file within ours"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_in_the_file_is_named_by_its_line(
+    text: str, want: str, tmp_path: pathlib.Path
+) -> None:
+    ours = tmp_path / "config.yaml"
+    ours.write_text(text)
+    with pytest.raises(errors.SettingsError) as caught:
+        options.load(parse("--config", str(ours)), {})
+    assert str(caught.value).startswith(f"{ours}{want}")
+
+
+def test_what_a_flag_says_wrong_is_not_blamed_on_the_file(tmp_path: pathlib.Path) -> None:
+    ours = tmp_path / "config.yaml"
+    ours.write_text("namespace: a\n")
+    with pytest.raises(errors.SettingsError) as caught:
+        options.load(parse("--config", str(ours), "--log-format", "x"), {})
+    assert caught.value.field == "log_format"

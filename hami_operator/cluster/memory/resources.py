@@ -224,6 +224,10 @@ ALL: Final[tuple[Resource, ...]] = (
         plural="resourceclaims", kind="ResourceClaim", group="resource.k8s.io", status=True
     ),
     Resource(
+        plural="podgroups", kind="PodGroup", group="scheduling.x-k8s.io", version="v1alpha1",
+        status=True, generation=True,
+    ),
+    Resource(
         plural="deviceclasses", kind="DeviceClass", group="resource.k8s.io", namespaced=False,
         generation=True,
     ),

@@ -269,7 +269,7 @@ def _row(chip: str) -> vendor.Vendor:
             example={"count": 2, "memory": 0, "cores": 0} if chip == _SUPER_POD else {"cores": 0},
             cores="in percent of each device, for soft split only",
             notes=(
-                "Memory is rounded up to a template, and beyond the largest one to the whole card.",
+                "Memory is rounded up to a template, and beyond the largest to the whole card.",
                 f"`{_MODE}: {_SOFT}` splits softly instead, on nodes that allow it.",
                 "Cards of a super pod are given in pairs.",
             ),

@@ -230,7 +230,7 @@ NVIDIA: Final = vendor.Vendor(
         notes=(
             "With neither memory nor cores a container gets the card alone: admission adds 100 % "
             "of the cores.",
-            f"`{_MODE}` (`hami-core`, `mig`, `mps`) admits only cards that are shared in this way.",
+            f"`{_MODE}` (`hami-core`, `mig`, `mps`) admits only cards that are shared so.",
             f"`{keys.DEVICE_CORDON}` on a Node is a comma list of cards that take no new pods.",
             "On a card in MIG mode each device is an instance: the smallest profile with enough "
             "memory.",

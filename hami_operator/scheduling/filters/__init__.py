@@ -128,10 +128,15 @@ def plan(
     around = around or surroundings.alone()
     local = (planner(pod, options, around) for _, planner in LOCAL)
     checks = tuple(one for one in local if one is not None)
+    if around.pods.reads_namespaces():
+        around.objects.lacks(objects.NAMESPACES)  # until they are listed, terms repel any pod
     early = prefilter(pod) or _unlisted(pod, around.objects)
     wide: tuple[check.Check, ...] | rejection.Rejection = ()
     if early is None:
         wide = _wide(pod, options, around)
+    if around.promised is not None and not isinstance(wide, rejection.Rejection):
+        more = _wide(pod, options, dataclasses.replace(around, pods=around.promised))
+        wide = more if isinstance(more, rejection.Rejection) else (*wide, *more)
     if isinstance(wide, rejection.Rejection):
         early, wide = wide, ()
     return Plan(
@@ -170,7 +175,7 @@ def needs(pod: pods.Pod) -> frozenset[objects.Kind]:
 def _wide(
     pod: pods.Pod, options: Options, around: surroundings.Surroundings
 ) -> tuple[check.Check, ...] | rejection.Rejection:
-    """The filters that look around; also with those who were promised a place, where there are."""
+    """The filters that look around, as far as they have something to say."""
     planners = WIDE if _looks_around(pod) else _OF_PLAIN_PODS
     checks = []
     for _, planner in planners:
@@ -199,6 +204,8 @@ def _looks_around(pod: pods.Pod) -> bool:
 def _unlisted(pod: pods.Pod, known: objects.Objects) -> rejection.Rejection | None:
     """A pod waits until what it depends on has been listed; it is listed since the pod asks."""
     needed = needs(pod)
+    if pod.gang.name and not pod.gang.size:
+        needed |= objects.GROUPS
     if not needed or not known.lacks(needed):
         return None
     names = ", ".join(sorted(kind.value for kind in needed))

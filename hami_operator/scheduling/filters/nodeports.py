@@ -21,7 +21,7 @@ def plan(
 ) -> check.Planned:
     """Rejects nodes where a wanted port is taken; no check for a pod that wants none."""
     del options
-    wanted, others = pod.ports, around.pods
+    wanted, others = pod.ports, around.promised or around.pods
     if not wanted:
         return None
 

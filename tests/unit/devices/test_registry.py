@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hami_operator import errors
+from hami_operator import errors, settings
 from hami_operator.devices import overrides, registry, vendor
 from hami_operator.protocol import keys
 from tests.unit.devices.rows import ROW, row
@@ -67,9 +67,7 @@ def test_the_shared_lock_comes_first_and_each_lock_once() -> None:
 @pytest.mark.parametrize(
     ("change", "want_field"),
     [
-        pytest.param(
-            {"resources": ROW.resources}, "vendors.Other.count", id="count resource"
-        ),
+        pytest.param({"resources": ROW.resources}, "vendors.Other.count", id="count resource"),
         pytest.param({"node": ROW.node}, "vendors.Other.register", id="register key"),
         pytest.param(
             {"pod": vendor.PodKeys(allocated="acme.io/allocated")},
@@ -217,3 +215,99 @@ def test_the_key_that_usage_is_read_from() -> None:
     assert vendor.PodKeys(allocated="", to_allocate="t").recorded == "t"
     assert (ROW.quota_memory, ROW.quota_cores) == ("acme.io/memory", "acme.io/cores")
     assert row(memory_unit_mib=256, memory_factor=0).mib_per_unit == 256
+
+
+# --- HAMi's file and our own overrides together
+
+
+def test_without_a_file_the_rows_are_the_built_in_ones() -> None:
+    assert registry.configured(settings.Settings()) == registry.Configured(
+        registry=registry.default()
+    )
+
+
+def test_our_own_overrides_win_over_hamis_file() -> None:
+    theirs = {"nvidia": {"resourceCountName": "a/gpu", "defaultMemory": 5, "acme": 1}}
+    own: dict[str, dict[str, Any]] = {
+        "NVIDIA": {"resourceCountName": "b/gpu"},
+        "GCU": {"enabled": False},
+    }
+    found = registry.configured(settings.Settings(device_config=theirs, vendors=own))
+    row = found.registry.by_word["NVIDIA"]
+    assert (row.resources.count, row.default_memory_mib) == ("b/gpu", 5)
+    assert "GCU" not in found.registry.by_word
+    assert found.warnings == ("device-config: nvidia.acme is not known, and ignored",)
+
+
+@pytest.mark.parametrize(
+    ("theirs", "own", "want"),
+    [
+        pytest.param(
+            {"nvidia": {"resourceCountName": 5}},
+            {},
+            "device_config.nvidia.resourceCountName",
+            id="a value of a section",
+        ),
+        pytest.param(
+            {"iluvatars": [{"commonWord": "MR-V50", "resourceMemoryName": 5}]},
+            {},
+            "device_config.iluvatars[0].resourceMemoryName",
+            id="a value of a chip",
+        ),
+        pytest.param(
+            {"vnpus": {"hamiVnpuCore": "yes", "configs": []}},
+            {},
+            "device_config.vnpus.hamiVnpuCore",
+            id="a value for all chips",
+        ),
+        pytest.param(
+            {
+                "vnpus": {
+                    "hamiVnpuCore": "yes",
+                    "configs": [{"commonWord": "Ascend310P", "hamiVnpuCore": "no"}],
+                }
+            },
+            {},
+            "device_config.vnpus.configs[0].hamiVnpuCore",
+            id="a chip's own value before that for all",
+        ),
+        pytest.param(
+            {"amd": {"resourceCountName": "nvidia.com/gpu"}},
+            {},
+            "device_config.amd.resourceCountName",
+            id="a name of another row",
+        ),
+        pytest.param({"nvidia": [1]}, {}, "device_config.nvidia", id="a section of no kind"),
+        pytest.param({}, {}, "device_config", id="nothing at all"),
+        pytest.param(
+            {"nvidia": {"resourceCountName": "a/gpu"}},
+            {"NVIDIA": {"count": 5}},
+            "vendors.NVIDIA.count",
+            id="our own value",
+        ),
+    ],
+)
+def test_what_cannot_be_used_is_named_as_it_was_written(
+    theirs: dict[str, Any], own: dict[str, Any], want: str
+) -> None:
+    with pytest.raises(errors.SettingsError) as caught:
+        registry.configured(settings.Settings(device_config=theirs, vendors=own))
+    assert caught.value.field == want
+
+
+def test_a_name_that_is_taken_is_blamed_on_the_row_of_the_configuration() -> None:
+    with pytest.raises(errors.SettingsError, match=r"vendors\.Acme\.count: o.* that of Other"):
+        registry.build(
+            [ROW, OTHER],
+            overrides={"Acme": {"count": OTHER.resources.count}, "X": {"enabled": False}},
+        )
+
+
+def test_rows_are_found_by_the_resources_that_a_container_names() -> None:
+    same = dataclasses.replace(
+        OTHER, resources=vendor.Resources(count="o/c", memory="acme.io/memory")
+    )
+    built = registry.build([ROW, same])
+    assert built.asked({"cpu": "1"}, {}) == set()
+    assert built.asked({"acme.io/memory": 1}) == {"Acme", "Other"}
+    assert built.asked({"cpu": 1, "acme.io/card": 1}, {"o/c": 1}) == {"Acme", "Other"}

@@ -62,7 +62,7 @@ def answers(
     plan = filters.plan(pod.read(), options, cluster)
     if plan.prefilter is not None:
         return plan.prefilter.texts
-    return {holder.node.name: said(plan.run_wide(holder)) for holder in cluster.nodes}
+    return {name: said(plan.run_wide(view)) for name, view in _views(cluster)}
 
 
 def said(answer: rejection.Rejection | None) -> Answer:
@@ -77,6 +77,8 @@ def planned(
     judge = dict(filters.FILTERS)[name](pod, check.DEFAULT, cluster)
     if isinstance(judge, rejection.Rejection):
         return judge
-    return {
-        holder.node.name: None if judge is None else judge(holder) for holder in cluster.nodes
-    }
+    return {name: None if judge is None else judge(view) for name, view in _views(cluster)}
+
+
+def _views(cluster: surroundings.Surroundings) -> Iterable[tuple[str, View]]:
+    return ((holder.node.name, View(node=holder.node)) for holder in cluster.nodes)

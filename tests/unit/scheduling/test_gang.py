@@ -77,7 +77,7 @@ def group(size: Any = 3, uid: str = "u") -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("sizes", "groups", "want"),
+    ("sizes", "objects", "want"),
     [
         pytest.param([None, None], [], 0, id="nobody says it"),
         pytest.param(["2", None], [], 2, id="one pod says it"),
@@ -86,18 +86,24 @@ def group(size: Any = 3, uid: str = "u") -> dict[str, Any]:
         pytest.param(["2"], [group(4)], 2, id="pods before the PodGroup"),
         pytest.param([None], [group(-4)], 0, id="a negative number"),
         pytest.param([None], [group("4")], 0, id="not a number"),
-        pytest.param([None], [group(4), group(5)], 5, id="the newest version"),
     ],
 )
 def test_how_large_a_gang_has_to_be(
-    sizes: list[str | None], groups: list[dict[str, Any]], want: int
+    sizes: list[str | None], objects: list[dict[str, Any]], want: int
 ) -> None:
-    gangs = gang.Gangs()
+    known = [gang.read_group(one) for one in objects]
+
+    def find(name: str, namespace: str) -> gang.Group | None:
+        return next((one for one in known if (one.name, one.namespace) == (name, namespace)), None)
+
+    gangs = gang.Gangs(find)
     for number, size in enumerate(sizes):
         gangs.see(member(f"p{number}", size=size))
-    for one in groups:
-        gangs.group_seen(one)
     assert gangs.size(("default", "g")) == want
+
+
+def test_a_podgroup_as_it_is_read() -> None:
+    assert gang.read_group(group(3)) == gang.Group(namespace="default", name="g", uid="u", size=3)
 
 
 def names(some: Any) -> list[str]:
@@ -105,7 +111,7 @@ def names(some: Any) -> list[str]:
 
 
 def test_members_come_change_and_go() -> None:
-    gangs = gang.Gangs()
+    gangs = gang.Gangs(lambda *_: None)
     a, b = member("a"), member("b")
     for one in (a, b, member("other", of="h"), pod("alone").read()):
         gangs.see(one)
@@ -118,17 +124,6 @@ def test_members_come_change_and_go() -> None:
     assert names(gangs.end(b)) == []
     assert list(gangs) == [("default", "h")]
     assert names(gangs.end(pod("alone").read())) == []
-
-
-def test_a_podgroup_names_the_pods_that_it_concerns_when_it_changes() -> None:
-    gangs = gang.Gangs()
-    gangs.see(member("a"))
-    assert names(gangs.group_seen(group())) == ["a"]
-    assert names(gangs.group_seen(group())) == []
-    assert names(gangs.group_gone("default", "g", "older")) == []
-    assert gangs.size(("default", "g")) == 3
-    assert names(gangs.group_gone("default", "g", "u")) == ["a"]
-    assert gangs.size(("default", "g")) == 0
 
 
 def test_waiting_for_others_is_a_reason_of_its_own() -> None:

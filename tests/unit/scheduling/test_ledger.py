@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -490,19 +489,26 @@ def test_namespaces_add_up_over_nodes_and_shrink_with_a_release() -> None:
     )
 
 
-def test_versions_grow_exactly_when_the_totals_change() -> None:
+def test_a_node_is_named_exactly_when_its_totals_have_changed() -> None:
     books = book()
     steps: list[Callable[[], object]] = [
-        lambda: None,
         lambda: books.assume(TWO.read(), "n1", slots("G,NVIDIA,100,10:")),
         lambda: books.confirm("uid-a"),
         lambda: books.observe(TWO.read(), ours=True),
         lambda: books.gone("uid-a"),
     ]
-    versions = [(step(), books.version("n1"))[1] for step in steps]
-    grew = [later > earlier for earlier, later in itertools.pairwise(versions)]
-    assert grew == [True, False, False, True]
-    assert (books.take_changed(), books.take_changed()) == (("n1",), ())
+    changed = [(step(), books.take_changed())[1] for step in steps]
+    assert changed == [("n1",), (), (), ("n1",)]
+
+
+def test_the_pods_of_a_node_can_be_had_and_counted_in_another_ledger() -> None:
+    books, other = book(), book()
+    books.observe(TWO.read(), ours=True)
+    (entry,) = books.on("n1")
+    assert (entry.name, books.on("n9")) == (TWO.read().name, ())
+    other.put(entry)
+    assert other.card_usage("n1", "NVIDIA") == books.card_usage("n1", "NVIDIA")
+    assert other.requested("n1") == books.requested("n1")
 
 
 def test_neighbours_are_known_by_their_annotations_and_uids() -> None:
