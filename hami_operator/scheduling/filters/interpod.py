@@ -62,15 +62,6 @@ def question(
     return tallies.Question(scopes=tuple(scopes))
 
 
-def matches_all(
-    terms: Iterable[podaffinity.Term],
-    pod: pods.Pod,
-    namespaces: Mapping[str, Mapping[str, str]],
-) -> bool:
-    """Whether every term is about this pod."""
-    return question(terms, namespaces).counts(pod)
-
-
 def _plan_unwanted(unwanted: frozenset[Place]) -> check.Check:
     """What nearly every pod needs at most."""
     is_unwanted = _inside(unwanted)

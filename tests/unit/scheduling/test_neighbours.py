@@ -56,6 +56,7 @@ def facts(others: neighbours.Around) -> Facts:
         _sums(others.repelling(ASKING, {})),
         _sums(others.wishing(ASKING, {})),
         {node: sorted(pod.uid for pod in others.holding(node) if _holds(pod)) for node in NODES},
+        {node: _positive(others.load(node)) for node in NODES},
         [others.uses("default", "data"), others.uses("team", "data"), others.uses("team", "x")],
     )
 
