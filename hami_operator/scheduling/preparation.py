@@ -104,8 +104,8 @@ def _of_claim(
         return lookup.no_claim(claim.name)
     if now.bound:
         return _of_volume(now, wanted, kept)
-    if _is_older(now.version, version):
-        return Progress.WAITING
+    if version and (now.version == claim.version or _is_older(now.version, version)):
+        return Progress.WAITING  # our own write has not been seen yet
     if claim in wanted.provisioned and now.selected_node != wanted.node:
         return f"no volume could be made for persistentvolumeclaim {claim.name!r} on the node"
     return Progress.WAITING

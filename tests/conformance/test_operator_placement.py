@@ -98,6 +98,7 @@ async def assert_each_bound_once(cluster: Cluster, names: list[str]) -> None:
     """One successful Binding and one Event per pod, and no pod was ever read."""
     made = await cluster.settled_requests()
     counts = Counter((one.words, one.status) for one in made)
+    print({f"{words} {status}": count for (words, status), count in sorted(counts.items())})
     bindings = [one.name for one in made if one.words == "create pods/binding"]
     assert sorted(bindings) == sorted(names)
     assert counts["create pods/binding", 201] == len(names)

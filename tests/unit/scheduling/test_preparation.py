@@ -64,7 +64,7 @@ def test_what_has_to_be_done(
     assert [(one.name, two.name) for one, two in wanted.matched] == matched
     assert [one.name for one in wanted.provisioned] == provisioned
     assert wanted.problem == problem
-    state = preparation.progress(wanted, {}, known)
+    state = preparation.progress(wanted, {("default", "data"): "7"}, known)
     assert state == (problem or preparation.Progress.WAITING)
 
 
