@@ -47,7 +47,8 @@ async def test_a_quota_is_kept_exactly_and_its_change_lets_pods_in(cluster: Clus
         for name in waiting:
             assert await cluster.waits(name, MEMORY) == (
                 f"0/1 nodes are available: 1 the namespace's quota {MEMORY} has no room: "
-                "4000 used of 4000 MiB, 2000 asked (ResourceQuotaNotFit)."
+                "4000 used of 4000 MiB, 2000 asked (ResourceQuotaNotFit). preemption: 0/1 nodes "
+                "are available: 1 No preemption victims found for incoming pod."
             )
         labels = {"namespace": cluster.namespace, "quota_name": "nvidia.com/gpumem"}
         assert await operator.metric("hami_resource_quota_used", **labels, limit="4000") == 4000
