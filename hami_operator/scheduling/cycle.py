@@ -128,8 +128,7 @@ def run(
     judge = outcomes.Judge(
         pod, demand, wishes=wishes, plan=plan, rules=rules, accounts=accounts, rank=rank
     )
-    is_plain = demand.asks and not preferences.says_something(pod, (), rules.options)
-    fitting, rejections = _ask(judge, views, memo, order if is_plain else None)
+    fitting, rejections = _ask(pod, judge, views, order=order, rules=rules, memo=memo)
     # 3. Nobody: say why, node by node.
     if not fitting:
         message = fiterror.message(len(views), rejections) if views else NO_NODES
@@ -156,18 +155,22 @@ def run(
 
 
 def _ask(
+    pod: pods.Pod,
     judge: outcomes.Judge,
     views: tuple[snapshot.NodeView, ...],
-    memo: outcomes.Memo | None,
+    *,
     order: nodeorder.Order | None,
+    rules: Rules,
+    memo: outcomes.Memo | None,
 ) -> tuple[Mapping[str, outcomes.Fitting], Mapping[str, rejection.Rejection]]:
-    """What the nodes say: all of them, or in their order up to the first that takes the pod."""
-    if order is None or not judge.scores_by_load:
+    """What the nodes say, up to the first that takes the pod if that one is sure to be chosen."""
+    if order is None or not judge.scores_by_load or preferences.looks_at_pods(pod):
         return judge.all(views, memo)
     order.show(views)
     if order.deters:
         return judge.all(views, memo)
-    return judge.first(order.by(judge.node_policy), views, memo)
+    preferred = preferences.by_liking(pod, order.by(judge.node_policy), rules.options)
+    return judge.first(preferred, views, memo)
 
 
 def judge(

@@ -131,7 +131,9 @@ class Judge:
         """Whether a node's score is its load alone, whatever cards the pod would get there."""
         rows = self._rules.registry.by_word
         words = self._order.demand.words
-        return not any(word in rows and rows[word].hooks.score for word in words)
+        return self._rank is None and not any(
+            word in rows and rows[word].hooks.score for word in words
+        )
 
     @property
     def looks_around(self) -> bool:

@@ -7,7 +7,7 @@ its weights. What the user asked for outranks what the cluster prefers (D14).
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Final, TypeVar
 
 from hami_operator.scheduling import (
     affinityscore,
@@ -26,17 +26,37 @@ TAINT_WEIGHT: Final = 3
 SPREAD_WEIGHT: Final = 2
 POD_AFFINITY_WEIGHT: Final = 2
 
+_View = TypeVar("_View", bound=check.View)
+
 
 def says_something(
     pod: pods.Pod, feasible: Iterable[nodes.Node], options: check.Options = check.DEFAULT
 ) -> bool:
     """Whether the pod would like one node more than another, or a taint tells it off."""
     return bool(
-        _wishes(pod, options)
-        or pod.pod_affinity.wishes
-        or any(not one.required for one in pod.spread)
-        or any(node.deterring for node in feasible)
+        _wishes(pod, options) or looks_at_pods(pod) or any(node.deterring for node in feasible)
     )
+
+
+def looks_at_pods(pod: pods.Pod) -> bool:
+    """Whether what the pod prefers depends on where other pods are."""
+    return bool(pod.pod_affinity.wishes or any(not one.required for one in pod.spread))
+
+
+def by_liking(
+    pod: pods.Pod,
+    views: Iterable[_View],
+    options: check.Options = check.DEFAULT,
+) -> Iterable[_View]:
+    """Nodes with most of what the pod prefers of a node first, else in the order given.
+
+    Only the first of those that take the pod has the most, and the highest score; further down
+    different weights may come to the same score.
+    """
+    wishes = _wishes(pod, options)
+    if not wishes:
+        return views
+    return sorted(views, key=lambda view: -max(_weight(wishes, view.node), 0))
 
 
 def totals(

@@ -86,7 +86,9 @@ def wanting(draw: strategies.DrawFn) -> builders.PodBuilder:
     if draw(strategies.booleans()):
         made = made.toleration("t", operator="Exists")
     if draw(strategies.booleans()):
-        made = made.prefers(5, builders.expression("zone", "In", "b"))
+        made = made.prefers(1, builders.expression("zone", "In", "b"))
+        weight = draw(strategies.sampled_from([1, 2, 100]))
+        made = made.prefers(weight, builders.pin(draw(strategies.sampled_from(NAMES))))
     return made
 
 
@@ -117,6 +119,12 @@ def test_the_choice_is_that_of_asking_all_nodes(looks: list[Any]) -> None:
             assert quick.rejections.items() <= full.rejections.items()
 
 
+ANYWAY = {
+    "maxSkew": 1,
+    "topologyKey": "zone",
+    "whenUnsatisfiable": "ScheduleAnyway",
+    "labelSelector": {},
+}
 THREE = (view("a", (1, 0)), view("b", (5, 0)), view("c", (10, 0)))
 
 
@@ -126,10 +134,16 @@ THREE = (view("a", (1, 0)), view("b", (5, 0)), view("c", (10, 0)))
         pytest.param(pod(), THREE, {"b"}, id="binpack: the full one is asked in vain"),
         pytest.param(pod().annotate({POLICY: "spread"}), THREE, {"a"}, id="spread"),
         pytest.param(
-            pod().prefers(1, builders.expression("zone", "Exists")),
+            pod().prefers(1, builders.pin("a")),
+            THREE,
+            {"a"},
+            id="what the pod prefers comes first",
+        ),
+        pytest.param(
+            pod().put("spec.topologySpreadConstraints", [ANYWAY]),
             THREE,
             {"a", "b"},
-            id="the pod says what it prefers: all are asked",
+            id="the pod would like to be away from others: all are asked",
         ),
         pytest.param(
             pod(),
