@@ -184,7 +184,7 @@ class Leader:
         """
         self._recorder.gauge("hami_leader", 0)
         while not await self._campaign():
-            await self._time.sleep(self._retry_s * (1 + JITTER * self._generator.random()))
+            await self._time.sleep(self._pause_s())
         self._acquired.set()
         self._recorder.gauge("hami_leader", 1)
         _log.info("leading", lease=self._name, term=self._term)
@@ -208,6 +208,13 @@ class Leader:
                 _log.info("lease given up", lease=self._name)
         except errors.ApiError as error:
             _log.warning("lease not given up, it will expire", error=str(error))
+
+    def _pause_s(self) -> float:
+        """Until the next look: the retry period, or less where the Lease expires before."""
+        pause_s = self._retry_s * (1 + JITTER * self._generator.random())
+        spec, since_s = self._seen
+        left_s = since_s + self._lasts_s(spec) - self._time.monotonic()
+        return min(pause_s, left_s) if left_s > 0 else pause_s
 
     async def _campaign(self) -> bool:
         """Look at the Lease once, and take it if nobody holds it; whether we do now."""
@@ -263,10 +270,12 @@ class Leader:
         if _holder(lease) in ("", self._identity):
             return True
         spec, since_s = self._seen
+        return self._time.monotonic() - since_s >= self._lasts_s(spec)
+
+    def _lasts_s(self, spec: dict[str, Any]) -> float:
+        """How long a Lease lasts by its own word, else as long as ours would."""
         lasts_s = spec.get("leaseDurationSeconds")
-        if not isinstance(lasts_s, int) or lasts_s <= 0:
-            lasts_s = math.ceil(self._lease_s)
-        return self._time.monotonic() - since_s >= lasts_s
+        return lasts_s if isinstance(lasts_s, int) and lasts_s > 0 else math.ceil(self._lease_s)
 
     async def _write(self, lease: ports.Raw | None, timeout_s: float) -> None:
         """Create, take or renew; counts from now, before the request is sent."""

@@ -50,7 +50,7 @@ async def test_every_pod_that_fits_is_bound_and_nothing_else_happens(
         assert [problem for pod in pods for problem in undecodable(pod)] == []
         assert list(traces([*nodes, *pods])) == []
         assert [pod["metadata"]["name"] for pod in pods if unbound(pod)] == sorted(waiting)
-        await assert_each_bound_once(cluster, fitting)
+        await assert_each_bound_once(cluster, [pod for pod in pods if not unbound(pod)])
 
         await cluster.delete(*fitting, *waiting)
         await assert_all_is_free(cluster)
@@ -94,17 +94,43 @@ def traces(objects: Iterable[Raw]) -> Iterable[str]:
             yield f"{audit.name(one)}: label {key}"
 
 
-async def assert_each_bound_once(cluster: Cluster, names: list[str]) -> None:
-    """One successful Binding and one Event per pod, and no pod was ever read."""
+async def assert_each_bound_once(cluster: Cluster, pods: list[Raw]) -> None:
+    """One lock where it takes one, one Binding and one Event per pod, and no pod is read.
+
+    Plugins write the same Nodes, so a lock may meet a conflict, which costs a read of the Node;
+    that must stay the exception.
+    """
+    names = sorted(pod["metadata"]["name"] for pod in pods)
+    told = [len(await cluster.told("Scheduled", name)) for name in names]
     made = await cluster.settled_requests()
     counts = Counter((one.words, one.status) for one in made)
     print({f"{words} {status}": count for (words, status), count in sorted(counts.items())})
-    bindings = [one.name for one in made if one.words == "create pods/binding"]
-    assert sorted(bindings) == sorted(names)
+    assert told == [1] * len(names)
+    assert sorted(one.name for one in made if one.words == "create pods/binding") == names
     assert counts["create pods/binding", 201] == len(names)
+    assert counts["patch nodes", 200] == sum(map(locks, pods)) + questions(cluster)
     assert counts["get pods", 200] == 0
-    for name in names:
-        assert len(cluster.tales("Scheduled", name)) == 1
+    assert counts["get nodes", 200] == counts["patch nodes", 409] <= len(pods) / 20
+
+
+def locks(pod: Raw) -> int:
+    """How many node locks a decision takes."""
+    written = pod["metadata"].get("annotations") or {}
+    words = [row.keyword for row in workload.ROWS if row.pod.recorded in written]
+    return len(workload.ROWS.lock_keys(words))
+
+
+def questions(cluster: Cluster) -> int:
+    """How many handshake writes there were; all types of a node are asked in one."""
+    asked = {
+        (node["metadata"]["name"], value)
+        for node in cluster.nodes.all()
+        for key in node["metadata"].get("annotations") or ()
+        if key.startswith("hami.io/node-handshake")
+        for value in cluster.nodes.values(node["metadata"]["name"], key)
+        if value.startswith("Requesting_")
+    }
+    return len(asked)
 
 
 async def assert_all_is_free(cluster: Cluster) -> None:

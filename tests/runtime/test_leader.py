@@ -435,6 +435,18 @@ async def test_errors_while_campaigning_are_waited_out(
     await replica.end()
 
 
+async def test_a_dead_leaders_lease_is_taken_the_moment_it_expires(
+    clock: fakes.FakeClock, leases: Leases
+) -> None:
+    leases.set("b_1", duration=15)
+    replica = Replica(leases)  # looks at once, and for the last time just before the expiry
+    await clock.advance(14.99)
+    assert not replica.leads()
+    await clock.advance(0.02)
+    assert replica.leads()
+    await replica.end()
+
+
 async def test_a_lease_that_cannot_be_given_up_expires(
     clock: fakes.FakeClock, leases: Leases
 ) -> None:
