@@ -120,7 +120,9 @@ async def _serve_kopf(wired: wiring.Wiring, given: wiring.Given, flag: asyncio.E
         drain=drain,
         time=given.time,
     )
-    await serving.serve(registry, stop_flag=flag, ready_flag=asyncio.Event())
+    await serving.serve(
+        registry, identity=given.identity, stop_flag=flag, ready_flag=asyncio.Event()
+    )
 
 
 async def _first_contact(client: kubernetes.Client, time: clock.Clock) -> tuple[int, int]:

@@ -8,7 +8,11 @@ import kopf
 
 
 async def serve(
-    registry: kopf.OperatorRegistry, *, stop_flag: asyncio.Event, ready_flag: asyncio.Event
+    registry: kopf.OperatorRegistry,
+    *,
+    identity: str,
+    stop_flag: asyncio.Event,
+    ready_flag: asyncio.Event,
 ) -> None:
     """Run until a signal comes or ``stop_flag`` is set; cleanup has ended when this returns.
 
@@ -18,6 +22,8 @@ async def serve(
 
     Args:
         registry: made by `registry.build`.
+        identity: who we are. Left alone, kopf asks for the name of the user, and a container's
+            user has none.
         stop_flag: ends kopf in order.
         ready_flag: set when the startup handler has run.
 
@@ -28,6 +34,7 @@ async def serve(
         registry=registry,
         clusterwide=True,
         standalone=True,
+        identity=identity,  # type: ignore[arg-type] # its type is a str that kopf does not export
         stop_flag=stop_flag,
         ready_flag=ready_flag,
     )

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import dataclasses
 import datetime
+import getpass
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -286,7 +287,7 @@ async def kopf_at(
     if only:
         every = built._watching._handlers
         every[:] = [handler for handler in every if handler.id == only]
-    task = asyncio.create_task(serve(built, stop_flag=stop, ready_flag=ready))
+    task = asyncio.create_task(serve(built, identity="me", stop_flag=stop, ready_flag=ready))
     try:
         await asyncio.wait_for(ready.wait(), timeout=10)
         yield Run(intake, task, stop, drained)
@@ -331,6 +332,20 @@ def sweep(api: api_server.ApiServer) -> None:
         for found in api.objects(resource):
             assert not found["metadata"].get("finalizers")
             assert "kopf" not in str(found)
+
+
+async def test_a_user_without_a_name_is_enough(
+    api: api_server.ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the image the user is a number that no file names."""
+
+    def nameless() -> str:
+        raise KeyError("getpwuid(): uid not found: 65532")
+
+    monkeypatch.setattr(getpass, "getuser", nameless)
+    async with kopf_at(api.url) as run:
+        await fakes.eventually(lambda: run.intake.nodes)
+    assert run.task.exception() is None
 
 
 async def test_credentials_come_from_our_login(api: api_server.ApiServer) -> None:
