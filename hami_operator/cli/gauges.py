@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from hami_operator import clock
-from hami_operator.protocol import instant
-from hami_operator.runtime import reflector
+from hami_operator.runtime import present, reflector
 from hami_operator.scheduling import ledger, queue, quota, world
 from hami_operator.server import metrics
 
@@ -80,7 +79,7 @@ class Readers:
 
     def handshake_age_s(self) -> _Values:
         """Seconds since a plugin that was asked last answered."""
-        now = instant.Instant(monotonic_s=self._time.monotonic(), wall=self._time.wall())
+        now = present.read(self._time)
         nodes = self._state.nodes
         ages = {
             (name, word): nodes.age_s(name, word, now)
@@ -128,7 +127,7 @@ class Readers:
 
     def stuck_pods(self) -> _Values:
         """Bound pods that their plugin has not served in time."""
-        now = instant.Instant(monotonic_s=self._time.monotonic(), wall=self._time.wall())
+        now = present.read(self._time)
         return Counter((service.node,) for service in self._state.stuck(now))
 
     def reservations(self) -> _Values:

@@ -11,7 +11,7 @@ import structlog
 
 from hami_operator import clock, errors
 from hami_operator.cluster import ports
-from hami_operator.protocol import instant
+from hami_operator.runtime import present
 from hami_operator.scheduling import nodes
 
 MOST_STEPS: Final = 30
@@ -62,7 +62,7 @@ class Handshaker:
 
     async def tick(self, step: int) -> None:
         """Write what is due on the nodes of one step, a few at a time."""
-        now = instant.Instant(monotonic_s=self._time.monotonic(), wall=self._time.wall())
+        now = present.read(self._time)
         names = [name for name in self._asked if step_of(name, self._steps) == step]
         due = [name for name in names if self._asked.due_on(name, now)]
         todo = iter(due)
@@ -76,7 +76,7 @@ class Handshaker:
 
     async def _ask(self, name: str) -> None:
         """One PATCH for all types of a node; its version keeps a newer answer from harm."""
-        now = instant.Instant(monotonic_s=self._time.monotonic(), wall=self._time.wall())
+        now = present.read(self._time)
         node, values = self._asked.get(name), self._asked.due_on(name, now)
         if node is None or not values:
             return

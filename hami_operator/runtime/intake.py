@@ -16,7 +16,7 @@ from hami_operator.cluster import ports
 from hami_operator.protocol import instant
 from hami_operator.runtime import conditions as condition_writers
 from hami_operator.runtime import performer as performers
-from hami_operator.runtime import reflector, resync
+from hami_operator.runtime import present, reflector, resync
 from hami_operator.scheduling import effects, fields, objects, world
 from hami_operator.scheduling import node as nodes
 from hami_operator.scheduling import pod as pods
@@ -218,7 +218,7 @@ class Intake:
             self._performer.tell_quota(quota)
 
     def _now(self) -> instant.Instant:
-        return instant.Instant(monotonic_s=self._time.monotonic(), wall=self._time.wall())
+        return present.read(self._time)
 
 
 class _Sink:

@@ -14,7 +14,7 @@ from typing import Final, Protocol
 from hami_operator import clock, errors
 from hami_operator.cluster import ports
 from hami_operator.protocol import instant, keys, nodelock
-from hami_operator.runtime import lockbook, retry
+from hami_operator.runtime import lockbook, present, retry
 from hami_operator.scheduling import effects, locks
 from hami_operator.scheduling import pod as pods
 
@@ -180,7 +180,7 @@ class Latch:
 
     def now(self) -> instant.Instant:
         """This moment."""
-        return instant.Instant(monotonic_s=self._time.monotonic(), wall=self._time.wall())
+        return present.read(self._time)
 
     async def _look_again(self, node: str, attempt: int, problem: errors.ApiError | None) -> None:
         """Before any attempt but the first: a pause, and a read if the cache is out of date.

@@ -19,7 +19,7 @@ from hami_operator.runtime import conditions as condition_writers
 from hami_operator.runtime import evictor as evictors
 from hami_operator.runtime import labeler as labelers
 from hami_operator.runtime import locker as lockers
-from hami_operator.runtime import outcome, supervisor
+from hami_operator.runtime import outcome, present, supervisor
 from hami_operator.runtime import recorder as recorders
 from hami_operator.scheduling import effects, objects, world
 
@@ -218,7 +218,7 @@ class Performer:
         self._again()
 
     def _now(self) -> instant.Instant:
-        return instant.Instant(monotonic_s=self._time.monotonic(), wall=self._time.wall())
+        return present.read(self._time)
 
     def _log_failure(self, order: effects.Bind, ended: outcome.Outcome) -> None:
         loud = ended.ending is outcome.Ending.REFUSED

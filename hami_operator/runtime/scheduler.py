@@ -14,7 +14,7 @@ import structlog
 from hami_operator import clock
 from hami_operator.cluster import ports
 from hami_operator.protocol import instant
-from hami_operator.runtime import alarm, leader, performer
+from hami_operator.runtime import alarm, leader, performer, present
 from hami_operator.scheduling import world
 
 _log = structlog.get_logger(__name__)
@@ -104,4 +104,4 @@ class Scheduler:
         self._performer.perform(orders)
 
     def _now(self) -> instant.Instant:
-        return instant.Instant(monotonic_s=self._time.monotonic(), wall=self._time.wall())
+        return present.read(self._time)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from hami_operator import clock
-from hami_operator.protocol import instant
-from hami_operator.runtime import alarm, locker, performer, recorder
+from hami_operator.runtime import alarm, locker, performer, present, recorder
 from hami_operator.scheduling import world
 
 PERIOD_S: Final = 1.0
@@ -42,7 +41,7 @@ class Ticker:
 
     def tick(self) -> None:
         """One tick."""
-        now = instant.Instant(monotonic_s=self._time.monotonic(), wall=self._time.wall())
+        now = present.read(self._time)
         self._performer.perform(self._state.tick(now))
         self._performer.perform(self._locker.dead())
         self._locker.tick()
