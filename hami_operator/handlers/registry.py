@@ -16,7 +16,7 @@ import structlog
 from hami_operator import clock
 from hami_operator import settings as settings_module
 from hami_operator.cluster import kubernetes, ports
-from hami_operator.handlers import storages
+from hami_operator.handlers import session, storages
 
 LOGIN_S: Final = 600.0
 """kopf asks for credentials again after so long, since tokens are replaced in place."""
@@ -62,10 +62,10 @@ class Handlers:
         """Keep kopf from writing, scanning, posting and peering."""
         configure(settings, scheduler_name=self._settings.scheduler_name)
 
-    async def login(self, **_: Any) -> kopf.ConnectionInfo:
+    async def login(self, **_: Any) -> kopf.AiohttpSession:
         """Lend our credentials for a while."""
         expiration = self._time.wall() + datetime.timedelta(seconds=LOGIN_S)
-        return connection_info(await self._login(), expiration=expiration)
+        return session.build(await self._login(), expiration=expiration)
 
     async def node(self, event: Mapping[str, Any], **_: Any) -> None:
         """A Node changed."""
@@ -121,25 +121,6 @@ def configure(settings: kopf.OperatorSettings, *, scheduler_name: str) -> None:
     settings.watching.chunk_size = PAGE
     settings.networking.request_timeout = REQUEST_S
     settings.networking.trust_env = False
-
-
-def connection_info(
-    connection: kubernetes.Connection, *, expiration: datetime.datetime
-) -> kopf.ConnectionInfo:
-    """Our connection in kopf's terms; it knows no name of the server other than its host."""
-    scheme, _, token = connection.authorization.rpartition(" ")
-    return kopf.ConnectionInfo(
-        server=connection.server,
-        ca_path=connection.ca_path or None,
-        insecure=None if connection.verify else True,
-        scheme=scheme or None,
-        token=token or None,
-        certificate_path=connection.certificate_path or None,
-        private_key_path=connection.key_path or None,
-        proxy_url=connection.proxy or None,
-        trust_env=False,
-        expiration=expiration,
-    )
 
 
 def _hand_over(take: Callable[[str | None, ports.Raw], None], event: Mapping[str, Any]) -> None:

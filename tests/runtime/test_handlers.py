@@ -181,51 +181,49 @@ async def test_a_drain_that_fails_does_not_make_kopf_repeat_it(
 
 
 @pytest.mark.parametrize(
-    ("connection", "want"),
+    ("connection", "want_headers", "want_proxy"),
     [
         pytest.param(
             kubernetes.Connection(server="http://a", authorization="Bearer t"),
-            {"server": "http://a", "scheme": "Bearer", "token": "t"},
+            {"Authorization": "Bearer t"},
+            None,
             id="a token",
         ),
         pytest.param(
             kubernetes.Connection(server="http://a", authorization="Basic eA=="),
-            {"server": "http://a", "scheme": "Basic", "token": "eA=="},
+            {"Authorization": "Basic eA=="},
+            None,
             id="a password",
         ),
         pytest.param(
-            kubernetes.Connection(
-                server="https://a",
-                ca_path="/ca",
-                certificate_path="/c",
-                key_path="/k",
-                proxy="http://p",
-            ),
-            {
-                "server": "https://a",
-                "ca_path": "/ca",
-                "certificate_path": "/c",
-                "private_key_path": "/k",
-                "proxy_url": "http://p",
-            },
-            id="a client certificate",
+            kubernetes.Connection(server="http://a", proxy="http://p"),
+            {},
+            "http://p",
+            id="a proxy",
         ),
         pytest.param(
             kubernetes.Connection(server="https://a", verify=False),
-            {"server": "https://a", "insecure": True},
+            {},
+            None,
             id="no check of the server",
         ),
     ],
 )
 async def test_credentials_are_lent_for_ten_minutes(
-    connection: kubernetes.Connection, want: dict[str, Any]
+    connection: kubernetes.Connection, want_headers: dict[str, str], want_proxy: str | None
 ) -> None:
     async def login() -> kubernetes.Connection:
         return connection
 
-    expiration = fakes.START + datetime.timedelta(minutes=10)
     found = await handlers(Intake(), login=login).login()
-    assert found == kopf.ConnectionInfo(expiration=expiration, **want)
+    async with found.aiohttp_session as lent:
+        assert found.server == connection.server
+        assert found.expiration == fakes.START + datetime.timedelta(minutes=10)
+        assert dict(lent.headers) == want_headers
+        assert str(lent._default_proxy or "") == (want_proxy or "")
+        assert not lent.trust_env
+        verifies = getattr(lent.connector, "_ssl", None)
+        assert getattr(verifies, "check_hostname", None) == (None if connection.verify else False)
 
 
 # ---- kopf itself, against an API server
@@ -334,6 +332,40 @@ def sweep(api: api_server.ApiServer) -> None:
             assert "kopf" not in str(found)
 
 
+GONE = [
+    pytest.param("WATCH", "nodes", id="the version of a watch of Nodes"),
+    pytest.param("WATCH", "pods", id="the version of a watch of pods"),
+]
+
+
+@pytest.mark.parametrize(("method", "resource"), GONE)
+async def test_kopf_lists_anew_where_a_watch_is_answered_410(
+    api: api_server.ApiServer, method: str, resource: str
+) -> None:
+    """Told in the stream it is harmless to kopf; as an answer of its own it would end it."""
+    path = f"/api/v1/{resource}"
+    api.fail(method, path, status=410, times=2)
+
+    def lists() -> int:
+        calls = [call for call in api.requests if call.path == path and not call.watches]
+        return len(calls)
+
+    async with kopf_at(api.url, only=resource.removesuffix("s")) as run:
+        await fakes.eventually(lambda: api.watch_count(resource))
+        assert not run.task.done()
+        assert lists() == 3
+    assert run.task.exception() is None
+
+
+async def test_kopf_lists_anew_where_a_page_of_a_list_is_gone(api: api_server.ApiServer) -> None:
+    api.fail("GET", "/api/v1/nodes", status=410)
+    async with kopf_at(api.url, only="node") as run:
+        await fakes.eventually(lambda: run.intake.nodes and api.watch_count("nodes"))
+        assert run.intake.nodes == [(None, "n1")]
+        assert not run.task.done()
+    assert run.task.exception() is None
+
+
 async def test_a_user_without_a_name_is_enough(
     api: api_server.ApiServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -355,11 +387,16 @@ async def test_credentials_come_from_our_login(api: api_server.ApiServer) -> Non
     assert run.task.exception() is None
 
 
+def has_looked_around(api: api_server.ApiServer) -> bool:
+    """Whether kopf knows which groups there are; stopped earlier, it would first ask again."""
+    return {"/api", "/apis"} <= {call.path for call in api.requests if call.status}
+
+
 async def test_as_a_shell_it_asks_for_no_object_and_still_stops_in_order(
     api: api_server.ApiServer,
 ) -> None:
     async with kopf_at(api.url, node_source="reflector") as run:
-        await fakes.eventually(lambda: any("kopf" in call.user_agent for call in api.requests))
+        await fakes.eventually(lambda: has_looked_around(api))
         run.stop.set()
         await run.ended()
     assert run.drained == ["drained"]
@@ -376,6 +413,7 @@ async def test_open_connections_to_our_server_do_not_delay_the_stop(
             await server.start()  # later than kopf, so its tasks are ones that kopf waits for
             async with session.get(f"http://127.0.0.1:{server.port}/healthz") as response:
                 assert response.status == 200
+            await fakes.eventually(lambda: has_looked_around(api))
             run.stop.set()
             await run.ended()
 
