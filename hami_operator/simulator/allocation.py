@@ -43,12 +43,14 @@ class Granted:
     """The call succeeds.
 
     Attributes:
-        picks: what the container gets.
+        slot: the container of the pod, init containers first.
+        picks: what it gets.
         remaining: new to-allocate value; None for plugins that erase nothing.
         finished: the plugin has no more to do for this pod.
         made: new list of the pod's instances, for cards that are given in such.
     """
 
+    slot: int
     picks: tuple[decision.Pick, ...]
     remaining: str | None
     finished: bool
@@ -124,21 +126,23 @@ def allocate(
     left = [place for place, text in enumerate(segments) if text]
     done = 0 if row.consumes else served.get((pod["metadata"]["uid"], row.keyword), 0)
     if done >= len(left):
-        return Refused(why=f"{_key(row)} holds nothing more to allocate")
-    picks = decision.decode(segments[left[done]], key=_key(row))[0]
+        return Refused(why=f"no pending device allocation found in {_key(row)}")
+    slot = left[done]
+    picks = decision.decode(segments[slot], key=_key(row))[0]
     given = sum(map(call.measure, picks)) if call.measure else call.amount
     if given != call.amount:
         why = f"device number not matched: {given} decided, {call.amount} asked for"
         return Refused(why=why)
     if not row.consumes:
-        return Granted(picks=picks, remaining=None, finished=done + 1 == len(left))
+        last = done + 1 == len(left)
+        return Granted(slot=slot, picks=picks, remaining=None, finished=last)
     try:
-        made = _made(one, pod, left[0], picks)
+        made = _made(one, pod, slot, picks)
     except instances.Mismatch as mismatch:
         return Refused(why=str(mismatch))
-    remaining = _erased(segments, left[0])
+    remaining = _erased(segments, slot)
     more = any(decision.unserved(remaining, other.keyword) for other in rows)
-    return Granted(picks=picks, remaining=remaining, finished=not more, made=made)
+    return Granted(slot=slot, picks=picks, remaining=remaining, finished=not more, made=made)
 
 
 def _made(one: plugin.Plugin, pod: Raw, slot: int, picks: Sequence[decision.Pick]) -> str | None:

@@ -64,6 +64,7 @@ def _iluvatar(word: str) -> _Model:
 MODELS: Final[Mapping[str, models.Model]] = {
     "nvidia": _Model(
         word="NVIDIA",
+        limited=True,
         shown=_Shown.JSON,
         product="NVIDIA A100-SXM4-40GB",
         prefix="GPU",
@@ -72,6 +73,7 @@ MODELS: Final[Mapping[str, models.Model]] = {
     ),
     "nvidia-text": _Model(
         word="NVIDIA",
+        limited=True,
         shown=_Shown.SEVEN,
         product="NVIDIA-Tesla V100-PCIE-32GB",
         prefix="GPU",
@@ -79,6 +81,7 @@ MODELS: Final[Mapping[str, models.Model]] = {
     ),
     "nvidia-legacy": _Model(
         word="NVIDIA",
+        limited=True,
         shown=_Shown.NINE,
         product="NVIDIA-NVIDIA A30",
         prefix="GPU",
@@ -88,6 +91,7 @@ MODELS: Final[Mapping[str, models.Model]] = {
     ),
     "nvidia-linked": _Model(
         word="NVIDIA",
+        limited=True,
         shown=_Shown.JSON,
         product="NVIDIA H100-SXM5-80GB",
         prefix="GPU",
@@ -97,6 +101,7 @@ MODELS: Final[Mapping[str, models.Model]] = {
     ),
     "nvidia-mig": _Model(
         word="NVIDIA",
+        limited=True,
         shown=_Shown.JSON,
         product="NVIDIA A100-SXM4-40GB",
         prefix="GPU",

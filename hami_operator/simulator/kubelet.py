@@ -42,14 +42,18 @@ def is_new(pod: Raw) -> bool:
     return phase == "Pending" and "deletionTimestamp" not in pod["metadata"]
 
 
+def containers(pod: Raw) -> tuple[Raw, ...]:
+    """All containers, init containers first, as plugins and decisions count them."""
+    return (*(pod["spec"].get("initContainers") or ()), *pod["spec"]["containers"])
+
+
 def calls(pod: Raw, plugins: Iterable[plugin.Plugin]) -> Iterator[Call]:
     """The allocations at admission: init containers first, one call per container and plugin.
 
     Nobody is asked for a resource that the node never had.
     """
-    spec = pod["spec"]
     ordered = sorted(plugins, key=lambda one: one.row.keyword)
-    for container in (*(spec.get("initContainers") or ()), *spec["containers"]):
+    for container in containers(pod):
         for one in ordered:
             yield from _call(container, one)
 

@@ -7,23 +7,17 @@ import dataclasses
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final
 
-import structlog
-
 from hami_operator import clock, errors
 from hami_operator.cluster import ports
 from hami_operator.cluster.kubernetes import admin
-from hami_operator.devices import registry, vendor
-from hami_operator.protocol import bindphase
-from hami_operator.simulator import allocation, catalogue, kubelet, patience, plugin
+from hami_operator.devices import registry
+from hami_operator.simulator import allocation, catalogue, kubelet, patience, plugin, service
 
 Raw = ports.Raw
 Spawn = Callable[[Coroutine[Any, Any, None]], object]
 """Starts a task that ends with the fleet."""
 
-UNLOCK_ATTEMPTS: Final = 5
 _TAINTS: Final = "node.kubernetes.io/not-ready"
-
-_log = structlog.get_logger(__name__)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -77,17 +71,18 @@ class Machine:
             for equipment in host.equipment
         }
         self._client = client
-        self._rows = rows
         self._behaviour = behaviour
         self._time = time
         self._pods: dict[str, Raw] = {}
         self._done: set[str] = set()
         self._leaving: set[str] = set()
-        self._served: dict[tuple[str, str], int] = {}
         self._queue: asyncio.Queue[str] = asyncio.Queue()
         self._queued: set[str] = set()
         self._offered: tuple[Mapping[str, int], Mapping[str, int]] | None = None
         self._answering = False
+        self._service = service.Service(
+            host.name, self.plugins, client, rows, waiting=self._waiting, time=time
+        )
 
     # ---- the Node
 
@@ -210,8 +205,7 @@ class Machine:
         for known in (self._done, self._leaving, self._queued):
             known.discard(uid)
         self._pods.pop(uid, None)
-        for key in [key for key in self._served if key[0] == uid]:
-            del self._served[key]
+        self._service.forget(uid)
 
     async def work(self, spawn: Spawn) -> None:
         """Admit pods, one after the other as kubelet does, until cancelled."""
@@ -220,9 +214,12 @@ class Machine:
             if pod is not None and kubelet.is_new(pod):
                 await self._admit(pod, spawn)
 
+    def _waiting(self) -> list[Raw]:
+        return [pod for uid, pod in self._pods.items() if uid not in self._done]
+
     async def _admit(self, pod: Raw, spawn: Spawn) -> None:
         for call in kubelet.calls(pod, self.plugins.values()):
-            answer = await self._allocate(call)
+            answer = await self._service.allocate(call.word, (call,))
             if isinstance(answer, allocation.Refused):
                 self._done.add(pod["metadata"]["uid"])
                 await self._set_status(pod, kubelet.refused(answer.why))
@@ -252,7 +249,7 @@ class Machine:
             )
             return {}
 
-        await patience.insist(delete, time=self._time, what=f"deletion of {_words(pod)}")
+        await patience.insist(delete, time=self._time, what=f"deletion of {patience.words(pod)}")
 
     async def _set_status(self, pod: Raw, status: Mapping[str, Any]) -> None:
         meta = pod["metadata"]
@@ -260,137 +257,9 @@ class Machine:
         await patience.insist(
             lambda: self._client.patch_pod_status(meta["namespace"], meta["name"], body),
             time=self._time,
-            what=f"status of {_words(pod)}",
-        )
-
-    # ---- allocation
-
-    async def _allocate(self, call: kubelet.Call) -> allocation.Granted | allocation.Refused:
-        """One ``Allocate``."""
-        if self.plugins[call.word].delay_s:
-            await self._time.sleep(self.plugins[call.word].delay_s)
-        one = self.plugins[call.word]  # it may have died meanwhile
-        if not one.alive:
-            return allocation.Refused(why="rpc error: code = Unavailable", marks=False)
-        node = await self._get_node()
-        pod = await self._find(one.row, node)
-        if isinstance(pod, allocation.Refused):
-            return pod
-        answer = await self._create(one.row, pod, self._serve(one, pod, call))
-        await self._record(one.row, node, pod, answer)
-        return answer
-
-    def _serve(
-        self, one: plugin.Plugin, pod: Raw, call: kubelet.Call
-    ) -> allocation.Granted | allocation.Refused:
-        if one.failing:
-            self.plugins[call.word] = dataclasses.replace(one, failing=one.failing - 1)
-            return allocation.Refused(why="rpc error: code = Unknown desc = told to fail")
-        answer = allocation.allocate(one, self._rows, pod, self._served, call)
-        if isinstance(answer, allocation.Granted):
-            key = (pod["metadata"]["uid"], one.row.keyword)
-            self._served[key] = self._served.get(key, 0) + 1
-        return answer
-
-    async def _create(
-        self, row: vendor.Vendor, pod: Raw, answer: allocation.Granted | allocation.Refused
-    ) -> allocation.Granted | allocation.Refused:
-        """Write the instances that were made, if the pod is still the one that was read."""
-        if isinstance(answer, allocation.Refused) or answer.made is None:
-            return answer
-        meta = pod["metadata"]
-        given = {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"]}
-        annotations = dict.fromkeys(row.pod.plugin, answer.made)
-        body = {"metadata": {**given, "annotations": annotations}}
-        written = await patience.insist(
-            lambda: self._client.patch_pod(meta["namespace"], meta["name"], body),
-            time=self._time,
-            what=f"instances of {_words(pod)}",
-        )
-        why = f"{_words(pod)} was changed while its instances were made"
-        return answer if written is not None else allocation.Refused(why=why)
-
-    async def _find(self, row: vendor.Vendor, node: Raw | None) -> Raw | allocation.Refused:
-        gone = allocation.Refused(why=f"node {self.host.name} cannot be read", marks=False)
-        holder = allocation.holder(row, node) if node is not None else gone
-        if isinstance(holder, allocation.Refused):
-            return holder
-        if holder is None:
-            found = await self._listed(row)
-            if isinstance(found, allocation.Refused):
-                return found
-            holder = found["metadata"]["namespace"], found["metadata"]["name"]
-        pod = await patience.insist(
-            lambda: self._client.get_pod(*holder), time=self._time, what=f"pod {holder}"
-        )
-        return pod or allocation.Refused(why=f"pod {'/'.join(holder)} is gone", marks=False)
-
-    async def _listed(self, row: vendor.Vendor) -> Mapping[str, Any] | allocation.Refused:
-        if not allocation.shares_lock(row):
-            new = [pod for uid, pod in self._pods.items() if uid not in self._done]
-            return allocation.oldest_unserved(row, new, self._served)
-        here = ports.Selector(fields=f"spec.nodeName={self.host.name}")
-        try:
-            page = await self._client.list_page(ports.PODS, selector=here)
-        except errors.ApiError as error:
-            return allocation.Refused(why=str(error), marks=False)
-        return allocation.first_waiting(self.host.name, page.items)
-
-    async def _record(
-        self,
-        row: vendor.Vendor,
-        node: Raw | None,
-        pod: Raw,
-        answer: allocation.Granted | allocation.Refused,
-    ) -> None:
-        """Write what a plugin writes after a call: what is left, the phase, the lock."""
-        if isinstance(answer, allocation.Granted):
-            if answer.remaining is not None:
-                await self._annotate(pod, {row.pod.to_allocate: answer.remaining})
-            phase = bindphase.Phase.SUCCESS if answer.finished else None
-        else:
-            phase = bindphase.Phase.FAILED if answer.marks else None
-        if phase is not None:
-            await self._annotate(pod, allocation.marks(row, pod, phase))
-            await self._unlock(row, node, pod)
-
-    async def _annotate(self, pod: Raw, annotations: Mapping[str, str]) -> None:
-        meta = pod["metadata"]
-        body = {"metadata": {"uid": meta["uid"], "annotations": annotations}}
-        await patience.insist(
-            lambda: self._client.patch_pod(meta["namespace"], meta["name"], body),
-            time=self._time,
-            what=f"annotations of {_words(pod)}",
-        )
-
-    async def _unlock(self, row: vendor.Vendor, node: Raw | None, pod: Raw) -> None:
-        """Remove the lock if it is still the pod's."""
-        for _ in range(UNLOCK_ATTEMPTS):
-            key = allocation.releasable(row, node, pod) if node is not None else None
-            if node is None or key is None:
-                return
-            version = node["metadata"]["resourceVersion"]
-            body = {"metadata": {"resourceVersion": version, "annotations": {key: None}}}
-            try:
-                await self._client.patch_node(self.host.name, body)
-            except errors.ApiError as error:
-                _log.debug("lock not released yet", node=self.host.name, error=str(error))
-                node = await self._get_node()
-            else:
-                return
-        _log.warning("lock not released", node=self.host.name, pod=_words(pod))
-
-    async def _get_node(self) -> Raw | None:
-        return await patience.insist(
-            lambda: self._client.get_node(self.host.name),
-            time=self._time,
-            what=f"node {self.host.name}",
+            what=f"status of {patience.words(pod)}",
         )
 
 
 def _texts(amounts: Mapping[str, int]) -> dict[str, str]:
     return {name: str(amount) for name, amount in amounts.items()}
-
-
-def _words(pod: Raw) -> str:
-    return f"pod {pod['metadata']['namespace']}/{pod['metadata']['name']}"

@@ -60,6 +60,7 @@ class Model:
             said otherwise.
         asked: by what a container asks the plugin, likewise, the first that it names counting,
             and how much of it a pick is; None where a pick does not tell.
+        limited: its plugin brings the library into containers that holds them to their share.
         profiles: sizes of the instances of a partitioned card.
         facts: what the register says more of the card with an index (``custominfo``).
         listed: the list in the vendor's own form.
@@ -78,6 +79,7 @@ class Model:
     legacy: bool = False
     offers: Mapping[str, int] = dataclasses.field(default_factory=dict)
     asked: Mapping[str, Measure | None] = dataclasses.field(default_factory=lambda: BY_CARDS)
+    limited: bool = False
     profiles: tuple[register.Profile, ...] = ()
     facts: Callable[[int], Mapping[str, Any]] = nothing_special
     listed: Callable[[Cards], str] | None = None

@@ -36,3 +36,8 @@ async def insist(
             return None
     _log.warning("request given up", what=what)
     return None
+
+
+def words(pod: ports.Raw) -> str:
+    """A pod by its names, for logs and refusals."""
+    return f"pod {pod['metadata']['namespace']}/{pod['metadata']['name']}"

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import datetime
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from hami_operator import settings
 from hami_operator.devices import registry as registries
 from hami_operator.devices import request, usage, vendor
-from hami_operator.protocol import decision, instant, miglist, register
+from hami_operator.protocol import decision, instant, keys, miglist, register
 from hami_operator.scheduling import (
     demand,
     effects,
@@ -25,7 +26,7 @@ from hami_operator.scheduling import (
 )
 from hami_operator.scheduling import node as nodes
 from hami_operator.scheduling import pod as pods
-from tests import builders
+from tests import builders, fakes
 from tests.cases import loader
 
 Case = Mapping[str, Any]
@@ -34,6 +35,8 @@ DOCUMENT: Final[Mapping[str, Any]] = loader.document(FILE) or {"cases": []}
 DEFAULT_CARD: Final[Mapping[str, Any]] = DOCUMENT.get("defaults", {}).get("card", {})
 FIXTURES: Final[Mapping[str, Any]] = DOCUMENT.get("fixtures", {})
 MIG_LIST: Final = "hami.io/vgpu-mig-allocations"
+RFC_3339: Final = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
+_AGO: Final = re.compile(r"<now(?:-(\d+)([ms]))?>")
 START: Final = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 
 
@@ -51,6 +54,25 @@ def models(stated: Case) -> Sequence[str]:
 def at(seconds: float) -> instant.Instant:
     """So long after the start."""
     return instant.Instant(monotonic_s=seconds, wall=START + datetime.timedelta(seconds=seconds))
+
+
+def lock_value(text: str | None) -> str | None:
+    """A lock value with its times filled in."""
+
+    def time(found: re.Match[str]) -> str:
+        ago_s = int(found[1] or 0) * {"m": 60, "s": 1, None: 0}[found[2]]
+        at = fakes.START - datetime.timedelta(seconds=ago_s)
+        return at.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+    return None if text is None else _AGO.sub(time, text)
+
+
+def lock_matches(found: str | None, want: str | None) -> bool:
+    """Whether a lock is the one that a row expects."""
+    if want is None or found is None:
+        return found is want is None
+    pattern = re.escape(lock_value(want) or "").replace("<time>", RFC_3339)
+    return re.fullmatch(pattern, found) is not None
 
 
 def configured(stated: Case) -> settings.Settings:
@@ -254,9 +276,14 @@ def stated_usage(stated: Case, namespace: str, row: vendor.Vendor) -> usage.Usag
 
 
 def bound_pod(raw: Case, registry: registries.Registry, version: int) -> pods.Pod:
+    """A pod in the API as we read it."""
+    return pod_builder(raw, registry).version(version).read()
+
+
+def pod_builder(raw: Case, registry: registries.Registry) -> builders.PodBuilder:
     """A pod in the API, by default Running on the node of its decision."""
     node = raw.get("node")
-    builder = builders.pod(raw["name"], raw.get("ns", "default")).version(version)
+    builder = builders.pod(raw["name"], raw.get("ns", "default"))
     builder = builder.uid(raw.get("uid", raw["name"])).phase(raw.get("phase", "Running"))
     builder = builder.scheduler("hami-scheduler")
     for position in range(raw.get("inits", 0)):
@@ -268,14 +295,22 @@ def bound_pod(raw: Case, registry: registries.Registry, version: int) -> pods.Po
             builder = builder.init_ended(f"i{position}", code)
     if raw.get("terminating"):
         builder = builder.terminating()
+    if "created" in raw:
+        builder = builder.created(raw["created"])
     if node is not None:
         builder = builder.on(node)
-    written = {"hami.io/vgpu-node": raw.get("vgpu_node", node)}
+    written = {
+        keys.VGPU_NODE: raw.get("vgpu_node", node),
+        keys.BIND_PHASE: raw.get("bind_phase"),
+        keys.BIND_TIME: raw.get("bind_time"),
+    }
     for word, value in raw.get("allocated", {}).items():
         written[registry.by_word[word].pod.allocated] = value
     if "mig" in raw:
         written[MIG_LIST] = json.dumps(raw["mig"])
-    return builder.annotate({key: text for key, text in written.items() if text}).read()
+    for word, value in raw.get("to_allocate", {}).items():
+        written[registry.by_word[word].pod.to_allocate] = value
+    return builder.annotate({key: text for key, text in written.items() if text})
 
 
 def pending_pod(raw: Case, registry: registries.Registry) -> pods.Pod:

@@ -30,18 +30,16 @@ from hami_operator.scheduling import (
 from hami_operator.scheduling import node as records
 from hami_operator.server import metrics
 from tests import builders
-from tests.cases import loader, scheduler_cluster, uncovered
+from tests.cases import loader, scheduler_cluster, scheduler_fields, uncovered
 
 Case = Mapping[str, Any]
 REGISTRY: Final = registries.default()
 NVIDIA: Final = REGISTRY.by_word["NVIDIA"]
-LISTED: Final = {
-    **uncovered.SCHEDULER,
-    **uncovered.SCHEDULER_BIND,
-    **uncovered.SCHEDULER_PLUGIN,
-}
-ELSEWHERE: Final = frozenset({"lock", "unlock", "bind", "admit"})
-"""What ``test_cases_scheduler_bind`` and ``test_cases_scheduler_admit`` run."""
+LISTED: Final = {**uncovered.SCHEDULER, **uncovered.SCHEDULER_BIND}
+ELSEWHERE: Final = frozenset(
+    {"lock", "unlock", "bind", "admit", "plugin_allocate", "plugin_pop", "plugin_find"}
+)
+"""What the other modules named ``test_cases_scheduler_…`` run."""
 ROWS: Final = [
     row
     for row in (loader.rows(scheduler_cluster.FILE) if scheduler_cluster.DOCUMENT["cases"] else [])
@@ -554,13 +552,35 @@ def test_row(case: Case) -> None:
     OPERATIONS[case["when"]["op"]](scheduler_cluster.given(case), case["when"], case["expect"])
 
 
-@pytest.mark.parametrize(
-    "table", [uncovered.SCHEDULER, uncovered.SCHEDULER_BIND, uncovered.SCHEDULER_PLUGIN]
-)
+@pytest.mark.parametrize("table", [uncovered.SCHEDULER, uncovered.SCHEDULER_BIND])
 def test_only_rows_that_exist_are_listed_as_uncovered(table: Mapping[str, str]) -> None:
     assert loader.unknown(scheduler_cluster.FILE, table) == set()
 
 
+@pytest.mark.parametrize("case", loader.params(loader.rows(scheduler_cluster.FILE), {}))
+def test_no_field_of_a_row_is_passed_over(case: Case) -> None:
+    assert scheduler_fields.unknown(case) == set()
+
+
+@pytest.mark.parametrize(
+    ("row", "want"),
+    [
+        pytest.param({"when": {"op": "guess"}}, {"when.op guess"}, id="an operation"),
+        pytest.param({"note": "x"}, {"note"}, id="beside the parts"),
+        pytest.param({"given": {"vaule": ""}}, {"given.vaule"}, id="in what is given"),
+        pytest.param({"when": {"op": "decode", "now": 1}}, {"when.now"}, id="in what happens"),
+        pytest.param({"expect": {"slots": []}}, {"expect.slots"}, id="in what is expected"),
+        pytest.param({"expect": [{"slots": []}]}, {"expect.slots"}, id="in one step of it"),
+        pytest.param(
+            {"given": {"nodes": {"n": [{"memory": 1}]}}}, {"given.nodes", "card.memory"}, id="card"
+        ),
+        pytest.param({"given": {"pods": [{"n": 1}]}}, {"given.pods", "pod.n"}, id="in a pod"),
+    ],
+)
+def test_an_unknown_field_is_found(row: Case, want: set[str]) -> None:
+    whole = {"id": "x", "topic": "t", "given": {}, "when": {"op": "decode"}, "expect": {}}
+    assert scheduler_fields.unknown({**whole, **row}) == want
+
+
 def test_no_row_is_listed_twice() -> None:
-    tables = (uncovered.SCHEDULER, uncovered.SCHEDULER_BIND, uncovered.SCHEDULER_PLUGIN)
-    assert len(LISTED) == sum(map(len, tables))
+    assert len(LISTED) == len(uncovered.SCHEDULER) + len(uncovered.SCHEDULER_BIND)

@@ -48,9 +48,3 @@ SCHEDULER_BIND: Final[dict[str, str]] = _rows(
     *("C1", "C3", "C4", "C6"),
 )
 """Rows of ``scheduler.yaml`` about binds and node locks."""
-
-SCHEDULER_PLUGIN: Final[dict[str, str]] = _rows(
-    "the plugin's side: the tests of the simulated plugin have to run it",
-    *("I1.1", "I2", "I3", "I4", "I5", "I7.1", "I7.3", "I9", "I10"),
-)
-"""Rows of ``scheduler.yaml`` about what a device plugin does."""

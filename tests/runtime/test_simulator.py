@@ -422,6 +422,27 @@ async def test_a_pod_that_changes_while_its_instances_are_made_fails(
     assert cluster.annotations("pods", "p")[MIG_LIST] == mig_list(6)
 
 
+async def test_a_plugin_that_cannot_write_what_is_left_has_failed(
+    client: admin.Admin, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    patch = client.patch_pod
+
+    async def but_not_that(namespace: str, name: str, body: Any) -> Any:
+        if TO_ALLOCATE in body["metadata"]["annotations"]:
+            raise errors.Forbidden("not that", status=403)
+        return await patch(namespace, name, body)
+
+    monkeypatch.setattr(client, "patch_pod", but_not_that)
+    async with at_work(client):
+        value = "GPU-1,NVIDIA,1,1:;"
+        cluster.bind(gpu_pod(), "json", {TO_ALLOCATE: value})
+        pod = await cluster.phase("p", "Failed")
+    assert f"{TO_ALLOCATE} of pod default/p cannot be written" in pod["status"]["message"]
+    written = cluster.annotations("pods", "p")
+    assert (written[TO_ALLOCATE], written[keys.BIND_PHASE]) == (value, "failed")
+    assert keys.NODE_LOCK not in cluster.annotations("nodes", "json")
+
+
 async def test_a_plugin_may_be_asked_by_slices_sizes_and_single_cores(
     simulated: fleet.Fleet, cluster: Cluster
 ) -> None:

@@ -122,24 +122,28 @@ def test_the_recorded_pod_of_three_containers() -> None:
     pod = bound(**{NVIDIA_KEY: ";GPU-1,NVIDIA,3000,30:;GPU-2,NVIDIA,5000,0:;"})
     first = ask(NVIDIA, pod, {}, 1)
     assert first == allocation.Granted(
+        slot=1,
         picks=(pick("GPU-1", 3000, 30),),
         remaining=";;GPU-2,NVIDIA,5000,0:;;",
         finished=False,
     )
     pod["metadata"]["annotations"][NVIDIA_KEY] = first.remaining
     assert ask(NVIDIA, pod, {}, 1) == allocation.Granted(
-        picks=(pick("GPU-2", 5000, 0),), remaining=";;;;;", finished=True
+        slot=2, picks=(pick("GPU-2", 5000, 0),), remaining=";;;;;", finished=True
     )
 
 
 def test_a_plugin_that_erases_nothing_goes_on_where_it_stopped() -> None:
     pod = bound(**{HCU_KEY: ";H-1,HCU,1,1:;H-2,HCU,2,2:H-3,HCU,2,2:;"})
     assert ask(HCU, pod, {}, 1) == allocation.Granted(
-        picks=(pick("H-1", 1, 1),), remaining=None, finished=False
+        slot=1, picks=(pick("H-1", 1, 1),), remaining=None, finished=False
     )
     served = {("uid-p", "HCU"): 1}
     assert ask(HCU, pod, served, 2) == allocation.Granted(
-        picks=(pick("H-2", 2, 2), pick("H-3", 2, 2)), remaining=None, finished=True
+        slot=2,
+        picks=(pick("H-2", 2, 2), pick("H-3", 2, 2)),
+        remaining=None,
+        finished=True,
     )
 
 
@@ -168,7 +172,7 @@ def test_a_plugin_that_erases_nothing_goes_on_where_it_stopped() -> None:
         pytest.param(
             {NVIDIA_KEY: ";;"},
             1,
-            f"{NVIDIA_KEY} holds nothing more to allocate",
+            f"no pending device allocation found in {NVIDIA_KEY}",
             id="nothing left",
         ),
     ],
@@ -181,7 +185,7 @@ def test_refusals_fail_the_pod(annotations: dict[str, str], wanted: int, want_wh
 def test_a_value_without_its_last_separator_is_served_too() -> None:
     answer = ask(NVIDIA, bound(**{NVIDIA_KEY: "GPU-1,NVIDIA,1,0:"}), {}, 1)
     assert answer == allocation.Granted(
-        picks=(pick("GPU-1", 1, 0),), remaining=";;", finished=True
+        slot=0, picks=(pick("GPU-1", 1, 0),), remaining=";;", finished=True
     )
 
 
