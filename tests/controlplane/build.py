@@ -3,6 +3,7 @@
 `python -m tests.controlplane.build [component …]` builds ahead of the tests.
 """
 
+import hashlib
 import os
 import platform
 import re
@@ -21,6 +22,8 @@ PACKAGES = {
     "kube-scheduler": f"{KUBERNETES_MODULE}/cmd/kube-scheduler",
     "kube-controller-manager": f"{KUBERNETES_MODULE}/cmd/kube-controller-manager",
     "kubelet": f"{KUBERNETES_MODULE}/cmd/kubelet",
+    # Ours, in a folder of that name beside go.mod.
+    "oracle": "./oracle",
 }
 DEFAULT_COMPONENTS = ("etcd", "kube-apiserver")
 BUILD_TIMEOUT_S = 45 * 60.0
@@ -50,9 +53,29 @@ def ensure(components: Sequence[str] = DEFAULT_COMPONENTS) -> Path:
     return folder
 
 
+def executable(component: str) -> Path:
+    """Return a component's binary, built if it was missing; raises as `ensure` does."""
+    return ensure((component,)) / file_name(component)
+
+
+def file_name(component: str) -> str:
+    """Return the name of a component's binary.
+
+    That of a program of ours ends with a digest of what it is made of: nothing else in the
+    folder's name tells that it changed.
+    """
+    own = GO_MODULE / component
+    if not own.is_dir():
+        return component
+    digest = hashlib.sha256()
+    for path in [*sorted(own.glob("*.go")), GO_MODULE / "go.mod", GO_MODULE / "go.sum"]:
+        digest.update(path.read_bytes())
+    return f"{component}-{digest.hexdigest()[:12]}"
+
+
 def missing(folder: Path, components: Iterable[str]) -> list[str]:
     """Return the components that the folder has no executable of."""
-    return [name for name in components if not os.access(folder / name, os.X_OK)]
+    return [name for name in components if not os.access(folder / file_name(name), os.X_OK)]
 
 
 def cache_folder() -> Path:
@@ -94,7 +117,7 @@ def _build(component: str, folder: Path, *, go: Path) -> None:
         env={**os.environ, "CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOWORK": "off"},
         cwd=GO_MODULE,
     )
-    partial.replace(folder / component)
+    partial.replace(folder / file_name(component))
 
 
 def _flags() -> list[str]:

@@ -67,6 +67,7 @@ def test_what_is_missing_is_built_once(machine: Path) -> None:
         "kube-scheduler",
         "kube-controller-manager",
         "kubelet",
+        "oracle",
     ]
     assert built(machine) == [build.PACKAGES["etcd"], build.PACKAGES["kube-apiserver"]]
 
@@ -130,11 +131,27 @@ def test_every_staging_module_is_replaced_by_the_same_release() -> None:
     assert [row for row in staging if row != (row[0], row[0], want)] == []
 
 
-def test_every_component_is_a_tool_of_the_module() -> None:
+def test_every_component_of_another_module_is_a_tool_of_ours() -> None:
     text = (build.GO_MODULE / "go.mod").read_text()
     tools = re.search(r"^tool \(\n(.*?)^\)", text, flags=re.MULTILINE | re.DOTALL)
     assert tools is not None
-    assert sorted(tools[1].split()) == sorted(build.PACKAGES.values())
+    foreign = [package for package in build.PACKAGES.values() if not package.startswith("./")]
+    assert sorted(tools[1].split()) == sorted(foreign)
+
+
+def test_a_program_of_ours_is_built_again_when_its_sources_change(
+    machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(build, "GO_MODULE", machine / "go")
+    for name in ("go.mod", "go.sum", "oracle/main.go"):
+        script(machine / "go" / name, "k8s.io/kubernetes v1.2.3\ngo.etcd.io/etcd/server/v3 v3\n")
+    first = [build.executable("oracle"), build.executable("oracle")]
+    script(machine / "go" / "oracle" / "main.go", "package main\n")
+    second = build.executable("oracle")
+    assert first == [first[0], first[0]]
+    assert first[0] != second
+    assert [path.is_file() for path in (first[0], second)] == [True, True]
+    assert built(machine) == ["./oracle", "./oracle"]
 
 
 def test_the_command_prints_the_folder(machine: Path, capsys: pytest.CaptureFixture[str]) -> None:

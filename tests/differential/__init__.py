@@ -1,0 +1,1 @@
+"""Our scheduler beside kube-scheduler, on random clusters."""
