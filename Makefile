@@ -50,7 +50,8 @@ image: $(VENV)/ready ## Build the container image
 manifests: $(VENV)/ready ## Make all that is generated: manifests, device reference, schema
 	$(BIN)/hami-operator vendors list -o markdown > docs/devices.md
 	$(BIN)/hami-operator vendors schema > docs/configuration.schema.json
-	$(BIN)/python .ci/webhook.py manifests/webhook/fail/configuration.yaml
+	$(BIN)/hami-operator vendors manifest fail > manifests/webhook/fail/configuration.yaml
+	$(BIN)/hami-operator vendors manifest policy > manifests/policy/policy.yaml
 	$(BIN)/python .ci/render.py manifests manifests/install.yaml
 
 lock: $(VENV)/ready ## Pin the newest allowed versions, at least a week old

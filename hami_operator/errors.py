@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import enum
+from collections.abc import Iterable, Iterator
 
 
 class OperatorError(Exception):
@@ -10,12 +12,44 @@ class OperatorError(Exception):
 
 
 class SettingsError(OperatorError):
-    """A setting cannot be used; the message names the field."""
+    """A setting cannot be used; the message names the field.
 
-    def __init__(self, field: str, problem: str) -> None:
+    Attributes:
+        field: the setting.
+        problem: what is wrong with it.
+    """
+
+    def __init__(self, field: str, problem: str, others: Iterable[SettingsError] = ()) -> None:
         super().__init__(f"{field}: {problem}")
         self.field = field
         self.problem = problem
+        self._others = tuple(others)
+
+    @property
+    def every(self) -> tuple[SettingsError, ...]:
+        """This error and those found with it."""
+        return (self, *self._others)
+
+
+class Gathered:
+    """Everything that is wrong with some settings, so that it can be told at once."""
+
+    def __init__(self) -> None:
+        self.faults: list[SettingsError] = []
+
+    @contextlib.contextmanager
+    def gathering(self) -> Iterator[None]:
+        """Take what the block raises; what stands after it goes on."""
+        try:
+            yield
+        except SettingsError as error:
+            self.faults += error.every
+
+    def tell(self) -> None:
+        """Raise all of it as one error, if there is any."""
+        if self.faults:
+            first, *others = self.faults
+            raise SettingsError(first.field, first.problem, others) from first
 
 
 class DecodeError(OperatorError):
@@ -155,7 +189,7 @@ _WORDS = {
     Reason.NUMA_NOT_FIT: "card(s) do not lie together as the pod demands",
     Reason.QUOTA_NOT_FIT: "the namespace's quota has no room",
     Reason.TOO_FEW_CARDS_FIT: "fewer cards fit than one container asks for",
-    Reason.NODE_INSUFFICIENT_DEVICE: "fewer cards of the type than one container asks for",
+    Reason.NODE_INSUFFICIENT_DEVICE: "fewer cards of the type are registered than asked for",
     Reason.NODE_UNREGISTERED: "no device was ever registered",
     Reason.NODE_UNFIT: "the node does not fit the pod",
     Reason.MODE_NOT_FIT: "no device works in the mode that the pod demands",

@@ -33,15 +33,21 @@ class Settings:
         handshake_interval_s: how often a plugin is asked for a sign of life (D2).
         device_timeout_s: silence after which a (node, type) is unavailable (D1).
         http_bind: ``host:port`` of health and metrics.
+        metrics_bind: a second ``host:port`` where they are served; empty for none.
+        pod_metrics: whether metrics tell what each pod and container has of each card.
+        legacy_metrics: also export metrics under the names of HAMi before 2.10.
         log_format: ``json`` or ``console``.
         leader_elect: whether replicas elect one leader; without it this process always leads.
         namespace: where the Lease lives.
+        lease_name: its name; empty for that of the scheduler.
+        leader_role_label: whether the leader labels all replicas with their roles (D12).
         lease_duration_s: a Lease untouched for so long has lost its holder.
         renew_deadline_s: a leader that could not renew for so long stops deciding.
         retry_period_s: pause between two looks at the Lease.
         decision_carrier: ``auto`` (in the Binding where possible) or ``patch`` (D9).
         node_lock: ``annotation`` (the protocol's lock) or ``memory`` (we are the only writer).
         node_lock_timeout_s: age at which a node lock counts as expired (D13).
+        node_label_selector: labels without which a node's devices are left alone.
         node_scheduler_policy: ``binpack`` or ``spread``, between nodes.
         gpu_scheduler_policy: card policy, a word or a comma list.
         hami_scores: leave request terms out of card scores, as HAMi 2.10 does (D15).
@@ -70,15 +76,21 @@ class Settings:
     handshake_interval_s: float = 30.0
     device_timeout_s: float = 300.0
     http_bind: str = "0.0.0.0:8080"
+    metrics_bind: str = ""
+    pod_metrics: bool = True
+    legacy_metrics: bool = False
     log_format: str = "json"
     leader_elect: bool = True
     namespace: str = "hami-system"
+    lease_name: str = ""
+    leader_role_label: bool = False
     lease_duration_s: float = 15.0
     renew_deadline_s: float = 10.0
     retry_period_s: float = 2.0
     decision_carrier: str = "auto"
     node_lock: str = "annotation"
     node_lock_timeout_s: float = 300.0
+    node_label_selector: Mapping[str, str] = dataclasses.field(default_factory=dict)
     node_scheduler_policy: str = "binpack"
     gpu_scheduler_policy: str = "spread"
     hami_scores: bool = False
@@ -177,6 +189,18 @@ def _names(value: object, field: str) -> tuple[str, ...]:
     return tuple(_name(one, field) for one in trimmed if one != "")
 
 
+def _labels(value: object, field: str) -> Mapping[str, str]:
+    """A mapping, or ``key=value`` pairs with commas between them in one text."""
+    if isinstance(value, str):
+        pairs = (one.strip().partition("=") for one in value.split(",") if one.strip())
+        value = {key: text if sign else None for key, sign, text in pairs}
+    if not isinstance(value, Mapping) or not all(
+        isinstance(key, str) and key and isinstance(text, str) for key, text in value.items()
+    ):
+        raise errors.SettingsError(field, f"{value!r} is not a list of labels key=value")
+    return dict(value)
+
+
 def _file(value: object, field: str) -> str:
     if not isinstance(value, str):
         raise errors.SettingsError(field, f"{value!r} is not the path of a file")
@@ -205,12 +229,19 @@ def _mapping(value: object, field: str) -> Mapping[str, Any]:
 def _vendors(value: object, field: str) -> Mapping[str, Mapping[str, Any]]:
     if not isinstance(value, Mapping):
         raise errors.SettingsError(field, "is not a mapping from vendor word to its overrides")
+    found = errors.Gathered()
     for word, row in value.items():
-        if not isinstance(word, str):
-            raise errors.SettingsError(f"{field}.{word}", "is not a text")
-        if not isinstance(row, Mapping):
-            raise errors.SettingsError(f"{field}.{word}", "is not a mapping")
+        with found.gathering():
+            _row(row, word, f"{field}.{word}")
+    found.tell()
     return value
+
+
+def _row(value: object, word: object, field: str) -> None:
+    if not isinstance(word, str):
+        raise errors.SettingsError(field, "is not a text")
+    if not isinstance(value, Mapping):
+        raise errors.SettingsError(field, "is not a mapping")
 
 
 _READERS: Final[Mapping[str, tuple[str, Reader]]] = {
@@ -218,15 +249,21 @@ _READERS: Final[Mapping[str, tuple[str, Reader]]] = {
     "handshake_interval": ("handshake_interval_s", _duration),
     "device_timeout": ("device_timeout_s", _duration),
     "http_bind": ("http_bind", _address),
+    "metrics_bind": ("metrics_bind", _address),
+    "pod_metrics": ("pod_metrics", _boolean),
+    "legacy_metrics": ("legacy_metrics", _boolean),
     "log_format": ("log_format", _choice("json", "console")),
     "leader_elect": ("leader_elect", _boolean),
     "namespace": ("namespace", _name),
+    "lease_name": ("lease_name", _name),
+    "leader_role_label": ("leader_role_label", _boolean),
     "lease_duration": ("lease_duration_s", _duration),
     "renew_deadline": ("renew_deadline_s", _duration),
     "retry_period": ("retry_period_s", _duration),
     "decision_carrier": ("decision_carrier", _choice("auto", "patch")),
     "node_lock": ("node_lock", _choice("annotation", "memory")),
     "node_lock_timeout": ("node_lock_timeout_s", _duration),
+    "node_label_selector": ("node_label_selector", _labels),
     "node_scheduler_policy": ("node_scheduler_policy", _choice("binpack", "spread")),
     "gpu_scheduler_policy": ("gpu_scheduler_policy", _policy),
     "compat.hami_scores": ("hami_scores", _boolean),
@@ -265,6 +302,12 @@ _SHAPES: Final[Mapping[Reader, Mapping[str, Any]]] = {
     },
     _boolean: {"type": "boolean"},
     _count: {"type": "integer", "minimum": 1, "maximum": 999_999},
+    _labels: {
+        "anyOf": [
+            {"type": "string"},
+            {"type": "object", "additionalProperties": {"type": "string"}},
+        ]
+    },
     _file: {"type": "string"},
     _address: {"type": "string", "pattern": r":\d{1,5}$"},
     _policy: {"type": "string", "pattern": r"\S"},
@@ -286,18 +329,27 @@ def load(*sources: Mapping[str, object]) -> Settings:
 
     Raises:
         errors.SettingsError: an unknown key, a value that cannot be used, or values that
-            contradict each other; the message names the key.
+            contradict each other; the message names the key, and it holds all that was found.
     """
     values: dict[str, Any] = {}
+    found = errors.Gathered()
     for source in sources:
         for key, value in _flatten(source).items():
-            if key not in _READERS:
-                raise errors.SettingsError(key, f"unknown setting{closest(key, KEYS)}")
-            field, read = _READERS[key]
-            values[field] = read(value, key)
+            with found.gathering():
+                field, read = _reader(key)
+                values[field] = read(value, key)
     settings = Settings(**values)
-    _check(settings)
+    if not _TERM.intersection(fault.field for fault in found.faults):
+        with found.gathering():
+            _check(settings)
+    found.tell()
     return settings
+
+
+def _reader(key: str) -> tuple[str, Reader]:
+    if key not in _READERS:
+        raise errors.SettingsError(key, f"unknown setting{closest(key, KEYS)}")
+    return _READERS[key]
 
 
 def _flatten(source: Mapping[str, object]) -> dict[str, object]:
@@ -308,6 +360,9 @@ def _flatten(source: Mapping[str, object]) -> dict[str, object]:
         else:
             flat[str(key)] = value
     return flat
+
+
+_TERM: Final = frozenset({"retry_period", "renew_deadline", "lease_duration"})
 
 
 def _check(settings: Settings) -> None:

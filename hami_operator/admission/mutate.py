@@ -93,7 +93,9 @@ def _treat(
 ) -> _Treated | verdict.Denied:
     hidden = {key for where, key in forged if where == "annotations"}
     annotations = {key: text for key, text in given.annotations.items() if key not in hidden}
-    about = admit.Pod(annotations=annotations, runtime_class=given.runtime_class)
+    about = admit.Pod(
+        annotations=annotations, runtime_class=given.runtime_class, cards=known.cards
+    )
     taken: dict[vendor.Vendor, list[quota.Taken]] = {}
     containers: list[admit.Container] = []
     crowd = 0
@@ -190,7 +192,7 @@ def _warnings(
 ) -> tuple[str, ...]:
     removed = [_REMOVED.format(where=where[:-1], key=key) for where, key in forged]
     wishes = known.preferences(given.annotations).warnings if known.preferences else ()
-    return (*removed, *validate.vain(given.annotations, known), *wishes)
+    return (*removed, *known.registry.vain(given.annotations), *wishes)
 
 
 # ---- the object

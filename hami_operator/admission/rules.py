@@ -6,8 +6,8 @@ import dataclasses
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final, Protocol
 
+from hami_operator.devices import admit, usage, vendor
 from hami_operator.devices import registry as registries
-from hami_operator.devices import usage, vendor
 
 DEFAULT_SCHEDULER: Final = "default-scheduler"
 """What the API server writes into a pod that names no scheduler, before it asks us."""
@@ -67,6 +67,7 @@ class Rules:
         unlimited: namespaces whose pods may switch the limiter off, strict or not.
         preferences: reads policies and weights; None looks at none.
         limits: the ResourceQuotas; None where they are not known.
+        cards: the cards of a device type by node; without it no node is known.
         resources: the names of each row's resources, in the order of the rows.
     """
 
@@ -78,6 +79,7 @@ class Rules:
     unlimited: frozenset[str] = frozenset()
     preferences: ReadPreferences | None = None
     limits: Limits | None = None
+    cards: admit.Cards = admit.unknown
     resources: tuple[tuple[vendor.Vendor, frozenset[str]], ...] = ()
 
     def leaves_to_others(self, scheduler_name: str) -> bool:
@@ -110,6 +112,7 @@ def build(
     unlimited: Iterable[str] = (),
     preferences: ReadPreferences | None = None,
     limits: Limits | None = None,
+    cards: admit.Cards = admit.unknown,
 ) -> Rules:
     """The rules; arguments as the attributes of `Rules`."""
     return Rules(
@@ -121,5 +124,6 @@ def build(
         unlimited=frozenset(unlimited),
         preferences=preferences,
         limits=limits,
+        cards=cards,
         resources=tuple((row, frozenset(row.resources.names)) for row in registry),
     )

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from hami_operator import errors
-from hami_operator.admission import advice, pod, rules
+from hami_operator.admission import advice, pod
 from hami_operator.devices import admit, request, vendor
 from hami_operator.devices import registry as registries
 from hami_operator.protocol import keys, quantity
@@ -79,11 +79,3 @@ def _switches_off(entry: Mapping[str, Any]) -> bool:
         return False
     value = entry.get("value")
     return entry.get("valueFrom") is not None or not (value is None or value in _OFF)
-
-
-def vain(annotations: Mapping[str, str], known: rules.Rules) -> Iterator[str]:
-    """Warnings about annotations that do nothing, or not what their author may think."""
-    for name in sorted(known.registry.resource_names.intersection(annotations)):
-        yield (
-            f"annotation {name} asks for nothing; write it under resources.limits of a container"
-        )

@@ -26,7 +26,7 @@ class Document:
         name: its path, as it was given.
         content: the mapping that it holds; empty for an empty file.
         lines: the line, from 1, of every place of it that is written out there.
-        repeated: lines and keys that stand in their mapping a second time.
+        repeated: lines and fields that stand in their mapping a second time.
     """
 
     name: str
@@ -42,11 +42,12 @@ class Document:
         return self.lines.get(path, 1)
 
     def located(self, error: errors.SettingsError) -> errors.SettingsError:
-        """The error with file and line before its field."""
+        """The error with file and line before its field, and a word on those found with it."""
         place = f"{self.name}:{self.line(error.field)}"
-        return errors.SettingsError(
-            f"{place}: {error.field}" if error.field else place, error.problem
-        )
+        field = f"{place}: {error.field}" if error.field else place
+        more = len(error.every) - 1
+        told = f"; {more} more: hami-operator vendors check {self.name}" if more else ""
+        return errors.SettingsError(field, f"{error.problem}{told}")
 
 
 def read(name: str) -> Document:
@@ -86,6 +87,12 @@ def find(content: Any, field: str) -> Path:
         place, rest = place[key], rest[len(text) :].removeprefix(".")
         found.append(key)
     return tuple(found)
+
+
+def written(path: Path) -> str:
+    """The field that leads to a path, as `find` reads it."""
+    steps = (f"[{key}]" if isinstance(key, int) else f".{key}" for key in path)
+    return "".join(steps).removeprefix(".")
 
 
 def _step(place: Any, rest: str) -> tuple[Any, str] | None:
@@ -129,7 +136,7 @@ class _Places:
         for key, value in node.value:
             name, line = _named(key), key.start_mark.line + 1
             if name in own:
-                self.repeated.append((line, str(name)))
+                self.repeated.append((line, written((*path, name))))
             own.add(name)
             self.lines[*path, name] = line
             self.add(value, (*path, name))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import copy
 import dataclasses
 import json
 import os
@@ -14,7 +13,7 @@ from typing import Any, Final
 import yaml
 
 from hami_operator import errors, settings
-from hami_operator.cli import documents, options, reference, schema, table
+from hami_operator.cli import documents, options, policies, reference, schema, table
 from hami_operator.devices import hamifile, overrides, registry, vendor
 
 _HEADS: Final = ("WORD", "CARDS", "MEMORY", "CORES", "FOUND BY", "LOCK", "ROW")
@@ -33,6 +32,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     checked = commands.add_parser("check", help="validate a configuration file, ours or HAMi's")
     checked.add_argument("file", metavar="FILE")
     commands.add_parser("schema", help="JSON Schema of the configuration file")
+    made = commands.add_parser("manifest", help="what names every type, with yours: for kubectl")
+    made.add_argument("manifest", choices=policies.MANIFESTS, help="(%(choices)s)")
+    made.add_argument(
+        "--account",
+        default=policies.ACCOUNT,
+        metavar="NAMESPACE/NAME",
+        help="the operator's ServiceAccount (%(default)s)",
+    )
+    options.configure_files(made)
 
 
 def _output(parser: argparse.ArgumentParser, forms: Sequence[str]) -> None:
@@ -49,11 +57,17 @@ def run(args: argparse.Namespace) -> int:
     found = registry.configured(options.load(args, os.environ))
     for warning in found.warnings:
         print(warning, file=sys.stderr)
-    print(_list(found.registry, args.output) if args.what == "list" else _show(found, args))
+    print(_said(found, args))
     return 0
 
 
 # ---- rows
+
+
+def _said(found: registry.Configured, args: argparse.Namespace) -> str:
+    if args.what == "manifest":
+        return policies.text(args.manifest, found.registry, args.account).rstrip()
+    return _list(found.registry, args.output) if args.what == "list" else _show(found, args)
 
 
 def _list(rows: registry.Registry, form: str) -> str:
@@ -117,27 +131,32 @@ def _written(values: Mapping[str, Any], form: str) -> str:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Problem:
-    """Something in a file that cannot be used, or is of no use."""
+    """Something in a file that cannot be used, or is of no use.
+
+    Attributes:
+        line: where it is.
+        row: keyword of the device type that it is about; empty for none.
+        field: the setting, or the row's field; empty where it is all of it.
+        text: what is wrong.
+        fatal: whether the file cannot be used.
+    """
 
     line: int
+    row: str = ""
     field: str
     text: str
     fatal: bool = True
 
     def words(self, name: str) -> str:
         """``FILE:LINE: row WORD, field FIELD: what is wrong``."""
-        section, _, place = self.field.partition(".")
-        word, _, field = place.rpartition(".")
-        where = f"row {word}, field {field}" if section == "vendors" and word else self.field
-        if section == "vendors" and place and not word:
-            where = f"row {place}"
+        field = f"field {self.field}" if self.row and self.field else self.field
+        where = ", ".join(filter(None, (f"row {self.row}" if self.row else "", field)))
         said = f"{where}: {self.text}" if where else self.text
         return f"{name}:{self.line}: {'' if self.fatal else 'warning: '}{said}"
 
 
 def _check(name: str) -> int:
-    file = documents.read(name)
-    found = sorted(check(file), key=lambda one: (one.line, one.field))
+    found = sorted(check(documents.read(name)), key=lambda one: (one.line, one.field))
     for problem in found:
         print(problem.words(name))
     bad = sum(problem.fatal for problem in found)
@@ -147,21 +166,33 @@ def _check(name: str) -> int:
 
 def check(file: documents.Document) -> Iterator[Problem]:
     """Everything that is wrong with a configuration file, ours or HAMi's."""
-    for line, key in file.repeated:
-        yield Problem(line=line, field=key, text="is there twice; only the last one counts")
-    prefix = "device_config." if _is_hamis(file.content) else ""
-    content: dict[str, Any] = copy.deepcopy(dict(file.content))
-    told: set[str] = set()
-    while (error := _first_error(content, hamis=bool(prefix))) is not None:
-        field = error.field.removeprefix(prefix) if error.field != prefix.rstrip(".") else ""
-        path = documents.find(content, field)
-        if not _follows(field, path, told):
-            yield Problem(line=file.line(field), field=field, text=error.problem)
-        told.add(field)
-        if not path:
-            return
-        _drop(content, path)
-    yield from _warnings(file, content, hamis=bool(prefix))
+    hamis = _is_hamis(file.content)
+    for line, field in file.repeated:
+        text = "is there twice; only the last one counts"
+        yield _problem(file, field, text, line=line)
+    for fault in _faults({"device_config": file.content} if hamis else file.content):
+        # Of HAMi's own file, the field is what follows.
+        field = fault.field.partition(".")[2] if hamis else fault.field
+        yield _problem(file, field, fault.problem)
+    theirs = file.content if hamis else file.content.get("device_config")
+    if isinstance(theirs, Mapping):
+        for place, meant in hamifile.read(theirs, registry.BUILT_IN).unknown.items():
+            field = place if hamis else f"device_config.{place}"
+            yield _problem(file, field, f"is not known, and ignored{meant}", fatal=False)
+
+
+def _problem(
+    file: documents.Document, field: str, text: str, *, fatal: bool = True, line: int = 0
+) -> Problem:
+    """The problem with its line, and with its row where it is one of ours."""
+    path = documents.find(file.content, field)
+    line = line or file.line(field)
+    section, _, rest = field.partition(".")
+    if section != "vendors" or not rest:
+        return Problem(line=line, field=field, text=text, fatal=fatal)
+    row = str(path[1]) if path[1:] else rest
+    name = rest.removeprefix(row).removeprefix(".")
+    return Problem(line=line, row=row, field=name, text=text, fatal=fatal)
 
 
 def _is_hamis(content: Mapping[str, Any]) -> bool:
@@ -171,43 +202,19 @@ def _is_hamis(content: Mapping[str, Any]) -> bool:
     return len(content.keys() & sections) > len(content.keys() & ours)
 
 
-def _first_error(content: Mapping[str, Any], *, hamis: bool) -> errors.SettingsError | None:
-    try:
-        given = settings.load({"device_config": content} if hamis else content)
-        registry.configured(given)
-    except errors.SettingsError as error:
-        return error
-    return None
+def _faults(content: Mapping[str, Any]) -> list[errors.SettingsError]:
+    """What is wrong with settings: with each of them, then with the rows that can be read."""
+    found = errors.Gathered()
+    with found.gathering():
+        settings.load(content)
+    theirs, own = content.get("device_config"), content.get("vendors")
+    rows = own if isinstance(own, Mapping) else {}
+    rows = {word: row for word, row in rows.items() if _is_row(word, row)}
+    theirs = theirs if isinstance(theirs, Mapping) else None
+    with found.gathering():
+        registry.configured(settings.Settings(device_config=theirs, vendors=rows))
+    return found.faults
 
 
-def _follows(field: str, path: documents.Path, told: set[str]) -> bool:
-    """Whether the problem is only that something wrong was left out before."""
-    if not field:
-        return bool(told)
-    row = field.rpartition(".")[0]
-    missing = str(path[-1]) != field.rpartition(".")[2] if path else False
-    return field in told or (missing and any(one.startswith(f"{row}.") for one in told))
-
-
-def _drop(content: Any, path: documents.Path) -> None:
-    """Leave out what cannot be used, to find what else is wrong.
-
-    A list goes as a whole, since the places of its other entries must stay what they are.
-    """
-    numbered = [at for at, key in enumerate(path) if isinstance(key, int) and at]
-    *outer, last = path[: numbered[0]] if numbered else path
-    for key in outer:
-        content = content[key]
-    del content[last]
-
-
-def _warnings(
-    file: documents.Document, content: Mapping[str, Any], *, hamis: bool
-) -> Iterator[Problem]:
-    theirs = content if hamis else content.get("device_config")
-    if not theirs:
-        return
-    for place, meant in hamifile.read(theirs, registry.BUILT_IN).unknown.items():
-        field = place if hamis else f"device_config.{place}"
-        text = f"is not known, and ignored{meant}"
-        yield Problem(line=file.line(field), field=field, text=text, fatal=False)
+def _is_row(word: Any, row: Any) -> bool:
+    return isinstance(word, str) and isinstance(row, Mapping)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from hami_operator.devices import request, vendor
+from hami_operator.protocol import register
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,12 +59,28 @@ class Container:
         return dataclasses.replace(self, env=tuple(kept))
 
 
+Cards = Callable[[str], Iterable[tuple[register.Card, ...]]]
+"""Keyword of a row → its cards, node by node."""
+
+
+def unknown(word: str) -> Iterable[tuple[register.Card, ...]]:
+    """No node is known."""
+    return ()
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Pod:
-    """The parts of a pod that rows may look at or change."""
+    """The parts of a pod that rows may look at or change.
+
+    Attributes:
+        annotations: its annotations.
+        runtime_class: its runtime class; empty for none.
+        cards: the cards of a device type by node, as far as nodes are known.
+    """
 
     annotations: Mapping[str, str] = dataclasses.field(default_factory=dict)
     runtime_class: str = ""
+    cards: Cards = unknown
 
     def with_annotation(self, key: str, value: str) -> Pod:
         """The pod with an annotation."""

@@ -84,8 +84,11 @@ def _card(node: vendor.NodeFacts, shape: Shape, index: int, memory_mib: int) -> 
 
 def whole(node: vendor.NodeFacts, resource: str) -> int:
     """Capacity in whole units, 0 where it is absent or no whole number."""
+    text = node.capacity.get(resource)
+    if text is None:
+        return 0
     try:
-        read = quantity.parse(node.capacity.get(resource, "0"))
+        units, part = divmod(quantity.nanos(text), quantity.BILLION)
     except errors.DecodeError:
         return 0
-    return int(read) if read.denominator == 1 else 0
+    return 0 if part else units

@@ -49,7 +49,8 @@ def by_id(walk: fit.Walk, card: register.Card, used: usage.Usage) -> Reason | No
     return None if walk.chosen.allows_id(card) else Reason.CARD_UUID_MISMATCH
 
 
-def _slots(walk: fit.Walk, card: register.Card, used: usage.Usage) -> Reason | None:
+def slots(walk: fit.Walk, card: register.Card, used: usage.Usage) -> Reason | None:
+    """F6."""
     return None if card.count > used.used else Reason.CARD_SLOTS_EXHAUSTED
 
 
@@ -115,7 +116,7 @@ TABLE: Final[Mapping[vendor.Check, vendor.CheckFunction]] = {
     vendor.Check.TYPE: by_type,
     vendor.Check.NUMA: _numa,
     vendor.Check.UUID: by_id,
-    vendor.Check.SLOTS: _slots,
+    vendor.Check.SLOTS: slots,
     vendor.Check.MUTEX: mutex,
     vendor.Check.QUOTA: quota,
     vendor.Check.MEMORY: _memory,

@@ -26,12 +26,15 @@ class Read:
         overrides: keyword to changes of its row, in our names.
         places: keyword and our name of a change to where the file says it.
         unknown: places of keys that nobody knows, each with what may have been meant.
+        faults: what is not a mapping where it should be, sections that are all empty, and values
+            that would mislead the device plugins; the field is the place in the file.
     """
 
     rows: tuple[vendor.Vendor, ...]
     overrides: Mapping[str, Values]
     places: Mapping[tuple[str, str], str]
     unknown: Mapping[str, str]
+    faults: tuple[errors.SettingsError, ...] = ()
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -48,15 +51,15 @@ def read(document: Any, rows: Iterable[vendor.Vendor]) -> Read:
     Args:
         document: what the YAML parser gives.
         rows: the built-in rows.
-
-    Raises:
-        errors.SettingsError: not a mapping, all sections empty, a section of another shape, or a
-            value that would mislead the device plugins.
     """
+    problem = ""
     if not isinstance(document, Mapping):
-        raise errors.SettingsError("device-config", "is not a mapping of sections")
-    if not any(document.values()):
-        raise errors.SettingsError("device-config", "all configurations are empty")
+        problem = "is not a mapping of sections"
+    elif not any(document.values()):
+        problem = "all configurations are empty"
+    if problem:
+        faults = (errors.SettingsError("", problem),)
+        return Read(rows=tuple(rows), overrides={}, places={}, unknown={}, faults=faults)
     return _File(document, tuple(rows)).read()
 
 
@@ -69,6 +72,7 @@ class _File:
         self._overrides: dict[str, Values] = {}
         self._places: dict[tuple[str, str], str] = {}
         self._unknown_keys: dict[str, str] = {}
+        self._found = errors.Gathered()
 
     def read(self) -> Read:
         by_path: dict[tuple[str, ...], list[vendor.Vendor]] = {}
@@ -76,22 +80,25 @@ class _File:
             if row.file.path:
                 by_path.setdefault(row.file.path, []).append(row)
         for path, rows in by_path.items():
-            self._section(path, rows)
+            with self._found.gathering():
+                self._section(path, rows)
         self._unknown("", self._document, {path[0] for path in by_path})
         return Read(
             rows=tuple(self._rows),
             overrides={word: values for word, values in self._overrides.items() if values},
             places=self._places,
             unknown=self._unknown_keys,
+            faults=tuple(self._found.faults),
         )
 
     def _section(self, path: tuple[str, ...], rows: list[vendor.Vendor]) -> None:
         outer = _mapping(self._document.get(path[0]), path[0]) if path[1:] else self._document
         found, name = outer.get(path[-1]), ".".join(path)
-        if rows[0].file.word_key:
-            self._list(found, name, rows)
-        else:
-            self._mapped(_mapping(found, name), name, rows)
+        with self._found.gathering():
+            if rows[0].file.word_key:
+                self._list(found, name, rows)
+            else:
+                self._mapped(_mapping(found, name), name, rows)
         if path[1:]:  # what stands beside the list is said of all its rows
             known = rows[0].file.names
             self._unknown(path[0], outer, {path[-1], *known})
@@ -105,7 +112,7 @@ class _File:
         """A section of one vendor, whose rows mostly have names of their own in it."""
         for row in _meant(section, rows):
             self._overrides[row.keyword] = self._named(row, section, name)
-            _check(row, section, name)
+            self._found.faults += _misleading(row, section, name)
         known = (key for row in rows for key in (*row.file.names, *row.file.plugin))
         self._unknown(name, section, set(known))
 
@@ -116,13 +123,16 @@ class _File:
         file, by_word = rows[0].file, {row.keyword: row for row in rows}
         for position, raw in enumerate(found or ()):
             place = f"{name}[{position}]"
-            entry = _mapping(raw, place)
-            word = str(entry.get(file.word_key) or "")
-            if not word:
-                raise errors.SettingsError(place, f"has no {file.word_key}")
-            row = by_word.get(word) or self._new(word, file, place)
-            self._overrides[row.keyword] = self._named(row, entry, place)
-            self._unknown(place, entry, {file.word_key, *file.names, *file.plugin})
+            with self._found.gathering():
+                entry = _mapping(raw, place)
+                self._unknown(place, entry, {file.word_key, *file.names, *file.plugin})
+                word = str(entry.get(file.word_key) or "")
+                if not word:
+                    raise errors.SettingsError(place, f"has no {file.word_key}")
+                row = by_word.get(word) or self._new(word, file, place)
+                if row.keyword in self._overrides:
+                    raise errors.SettingsError(place, f"{word} is there twice")
+                self._overrides[row.keyword] = self._named(row, entry, place)
 
     def _new(self, word: str, file: vendor.Section, place: str) -> vendor.Vendor:
         if file.make is None:
@@ -173,9 +183,9 @@ def _meant(section: Values, rows: Sequence[vendor.Vendor]) -> Iterator[vendor.Ve
         yield next((row for row in group if row.resources.count in named), group[0])
 
 
-def _check(row: vendor.Vendor, section: Values, name: str) -> None:
-    """Refuse what would be handed on to device plugins and misunderstood there."""
+def _misleading(row: vendor.Vendor, section: Values, name: str) -> Iterator[errors.SettingsError]:
+    """What would be handed on to device plugins and misunderstood there."""
     for key, check in row.file.plugin.items():
-        problem = check(section[key]) if check and section.get(key) is not None else ""
-        if problem:
-            raise errors.SettingsError(f"{name}.{key}", problem)
+        if check and section.get(key) is not None:
+            for place, problem in check(section[key]):
+                yield errors.SettingsError(f"{name}.{key}{place}", problem)

@@ -65,7 +65,11 @@ def read(node: NodeFacts, row: vendor.Vendor) -> Inventory:
 
 def read_all(node: NodeFacts, rows: Iterable[vendor.Vendor]) -> dict[str, Inventory]:
     """What ``node`` has of all rows by their keywords, in their order; absent ones left out."""
-    every = ((row.keyword, read(node, row)) for row in rows)
+    every = (
+        (row.keyword, read(node, row))
+        for row in rows
+        if row.node.register in node.annotations or row.hooks.devices is not None
+    )
     return {word: found for word, found in every if found.state is not State.ABSENT}
 
 
@@ -132,6 +136,9 @@ def _amount(node: NodeFacts, resource: str) -> int | None:
     if text is None:
         return None
     try:
-        return int(quantity.parse(text))
+        billionths = quantity.nanos(text)
     except errors.DecodeError:
         return None
+    return (
+        billionths // quantity.BILLION if billionths >= 0 else -(-billionths // quantity.BILLION)
+    )

@@ -25,8 +25,20 @@ def _text(value: Any, field: str) -> str:
 
 def _texts(value: Any, field: str) -> tuple[str, ...]:
     """A text or a list of texts."""
-    listed = value if isinstance(value, list | tuple) else [value]
-    return tuple(_text(item, field) for item in listed)
+    return _each(value, field, _text)
+
+
+def _each(value: Any, field: str, read: Reader) -> tuple[Any, ...]:
+    """One or several, each of which is read, and named where it cannot be."""
+    if not isinstance(value, list | tuple):
+        return (read(value, field),)
+    found = errors.Gathered()
+    items = []
+    for place, item in enumerate(value):
+        with found.gathering():
+            items.append(read(item, f"{field}[{place}]"))
+    found.tell()
+    return tuple(items)
 
 
 def _whole(value: Any, field: str) -> int:
@@ -54,21 +66,43 @@ def _policy(value: Any, field: str) -> str:
 
 
 def _checks(value: Any, field: str) -> frozenset[vendor.Check]:
-    names = _texts(value, field)
-    unknown = sorted(set(names) - set(_CHECKS))
-    if unknown:
-        raise errors.SettingsError(field, f"{', '.join(unknown)} is no check from F1 to F13")
-    return frozenset(_CHECKS[name] for name in names)
+    return frozenset(_each(value, field, _check))
+
+
+def _check(value: Any, field: str) -> vendor.Check:
+    name = _text(value, field)
+    if name not in _CHECKS:
+        raise errors.SettingsError(field, f"{name} is no check from F1 to F13")
+    return _CHECKS[name]
 
 
 def _sizes(value: Any, field: str) -> Mapping[str, int]:
     """Name to size: a mapping, or a list of entries that have both."""
-    listed = value
-    if isinstance(value, list) and all(isinstance(item, Mapping) for item in value):
-        listed = {item.get("name"): item.get("memory") for item in value}
-    if not isinstance(listed, Mapping):
+    if isinstance(value, list):
+        return dict(_each(value, field, _entry))
+    if not isinstance(value, Mapping):
         raise errors.SettingsError(field, "is neither a mapping nor a list of name and memory")
-    return {_text(name, field): _whole(size, f"{field}.{name}") for name, size in listed.items()}
+    found = errors.Gathered()
+    sizes: dict[str, int] = {}
+    for name, size in value.items():
+        with found.gathering():
+            sizes[_text(name, field)] = _whole(size, f"{field}.{name}")
+    found.tell()
+    return sizes
+
+
+def _entry(value: Any, field: str) -> tuple[str, int]:
+    if not isinstance(value, Mapping):
+        raise errors.SettingsError(field, "is not a mapping of name and memory")
+    for needed in ("name", "memory"):
+        if needed not in value:
+            meant = (key for key in value if settings.closest(key, [needed]))
+            raise errors.SettingsError(field, f"has no {needed}{_instead(next(meant, None))}")
+    return _text(value["name"], f"{field}.name"), _whole(value["memory"], f"{field}.memory")
+
+
+def _instead(key: object) -> str:
+    return "" if key is None else f", but {key}"
 
 
 _FIELDS: Final[Mapping[str, tuple[str, Reader]]] = {
@@ -133,7 +167,12 @@ _SHAPES: Final[Mapping[Reader, Mapping[str, Any]]] = {
 
 
 def apply(
-    row: vendor.Vendor | None, word: str, values: Mapping[str, Any], words: Iterable[str] = ()
+    row: vendor.Vendor | None,
+    word: str,
+    values: Mapping[str, Any],
+    *,
+    words: Iterable[str],
+    found: errors.Gathered,
 ) -> vendor.Vendor | None:
     """The row with what the configuration says; None where it is switched off.
 
@@ -142,31 +181,43 @@ def apply(
         word: the keyword.
         values: field → value, in our names or in HAMi's.
         words: keywords of other rows, one of which may have been meant.
-
-    Raises:
-        errors.SettingsError: an unknown field, a value of the wrong type, or a new row without
-            the keys that every backend needs.
+        found: takes what cannot be used: an unknown field, a value of the wrong type, a new row
+            without the keys that every backend needs; the answer then lacks it.
     """
-    prefix = f"vendors.{word}"
-    changes: dict[str, Any] = {}
+    told = len(found.faults)
     options = dict(row.options) if row else {}
-    names = row.file.names if row else vendor.PLAIN
+    changes: dict[str, Any] = {}
+    enabled = True
     for given, value in values.items():
-        name, field = names.get(given, given), f"{prefix}.{given}"
-        if name == "enabled":
-            if not _boolean(value, field):
-                return None
-        elif name in options:
-            options[name] = _OPTIONS[type(options[name])](value, field)
-        elif name in _FIELDS:
-            path, reader = _FIELDS[name]
-            changes[path] = reader(value, field)
-        else:
-            known = fields(row)
-            problem = f"unknown field of a device backend{settings.closest(given, known)}"
-            raise errors.SettingsError(field, problem)
-    base = row or _new(word, changes, words)
-    return _changed(dataclasses.replace(base, options=options), changes)
+        with found.gathering():
+            name, path, reader = _meant(row, word, given)
+            read = reader(value, f"vendors.{word}.{given}")
+            if name == "enabled":
+                enabled = read
+            elif name in options:
+                options[name] = read
+            else:
+                changes[path] = read
+    if not enabled:
+        return None
+    if row is None:
+        # What was written wrongly need not be missed as well.
+        row = _new(word, changes, words, found) if len(found.faults) == told else None
+    return row and _changed(dataclasses.replace(row, options=options), changes)
+
+
+def _meant(row: vendor.Vendor | None, word: str, given: str) -> tuple[str, str, Reader]:
+    """Our name of a field, where a row has it, and what reads it."""
+    names = row.file.names if row else vendor.PLAIN
+    name = names.get(given, given)
+    if name == "enabled":
+        return name, "", _boolean
+    if row and name in row.options:
+        return name, "", _OPTIONS[type(row.options[name])]
+    if name not in _FIELDS:
+        problem = f"unknown field of a device backend{settings.closest(given, fields(row))}"
+        raise errors.SettingsError(f"vendors.{word}.{given}", problem)
+    return name, *_FIELDS[name]
 
 
 def fields(row: vendor.Vendor | None) -> Mapping[str, Mapping[str, Any]]:
@@ -205,14 +256,20 @@ def _plain(value: Any) -> Any:
     return dict(value) if isinstance(value, Mapping) else value
 
 
-def _new(word: str, changes: Mapping[str, Any], words: Iterable[str]) -> vendor.Vendor:
+def _new(
+    word: str, changes: Mapping[str, Any], words: Iterable[str], found: errors.Gathered
+) -> vendor.Vendor | None:
+    told = len(found.faults)
+    if not word or decision.FORBIDDEN.search(word):
+        problem = "cannot be written into a decision"
+        found.faults.append(errors.SettingsError(f"vendors.{word}", problem))
     for path in ("resources.count", "node.register", "pod.allocated"):
         if not changes.get(path):
             field = f"vendors.{word}.{path.rpartition('.')[2]}"
             problem = f"is needed by a new device backend{settings.closest(word, words)}"
-            raise errors.SettingsError(field, problem)
-    if not word or decision.FORBIDDEN.search(word):
-        raise errors.SettingsError(f"vendors.{word}", "cannot be written into a decision")
+            found.faults.append(errors.SettingsError(field, problem))
+    if len(found.faults) > told:
+        return None
     return vendor.Vendor(
         keyword=word,
         resources=vendor.Resources(count=changes["resources.count"]),

@@ -10,6 +10,8 @@ from hami_operator.protocol import fields, register
 
 Readers = Mapping[str, Callable[[Any], Any]]
 """Name on the wire → reader of its value, None where that is malformed; in the order of blame."""
+Build = Callable[[int, Mapping[str, Any]], register.Card | str]
+"""Position of an entry and its fields → its card, or the name of a bad field."""
 
 IDENTITY: Final = fields.JSON_READERS["id"]
 NUMBER: Final = fields.JSON_READERS["count"]
@@ -27,18 +29,32 @@ def parse(value: str | None) -> Any:
         return UNREADABLE
 
 
-def cards(
-    entries: Sequence[Any],
-    readers: Readers,
-    build: Callable[[int, Mapping[str, Any]], register.Card | str],
-) -> tuple[tuple[register.Card, ...], tuple[register.Finding, ...]]:
-    """Well-formed devices, and what could not be read.
+def found(row: vendor.Vendor, listed: Any, readers: Readers, build: Build) -> vendor.Found | None:
+    """What a node has of the row, well-formed devices and findings; None for an empty list.
 
     Args:
-        entries: the list.
+        row: whose list it is.
+        listed: the list, as it was parsed; anything else cannot be read.
         readers: of the fields that matter; names are matched without regard to case.
-        build: makes the card of the entry at a position from its fields, or names a bad one.
+        build: makes the card of an entry.
     """
+    if listed in (None, []):
+        return None
+    if isinstance(listed, list):
+        cards, findings = _cards(listed, readers, build)
+    else:
+        cards, findings = (), (register.Finding(entry=0, field=UNREADABLE),)
+    return vendor.Found(
+        key=row.node.listed,
+        allocatable=row.resources.count,
+        cards=cards,
+        findings=findings,
+    )
+
+
+def _cards(
+    entries: Sequence[Any], readers: Readers, build: Build
+) -> tuple[tuple[register.Card, ...], tuple[register.Finding, ...]]:
     found: dict[str, register.Card] = {}
     findings: list[register.Finding] = []
     first = next(iter(readers))
@@ -70,9 +86,3 @@ def _fields(entry: Any, readers: Readers) -> Mapping[str, Any] | str:
 
 UNREADABLE: Final = "json"
 """Field of a finding for a value, or an entry, that has not the shape of one at all."""
-
-
-def unreadable(key: str, allocatable: str) -> vendor.Found:
-    """What a node has whose value under ``key`` cannot be read at all."""
-    finding = register.Finding(entry=0, field=UNREADABLE)
-    return vendor.Found(key=key, allocatable=allocatable, findings=(finding,))

@@ -7,7 +7,7 @@ import contextlib
 import dataclasses
 import functools
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from hami_operator import errors
@@ -127,6 +127,8 @@ def note(key: str, annotations: Mapping[str, str], slots: decision.Slots) -> Not
         annotations: of the pod.
         slots: what it holds.
     """
+    if key not in annotations and not any(map(_is_special, _picks(slots))):
+        return None
     reserved = reservations(slots)
     if not reserved:
         with contextlib.suppress(errors.DecodeError):
@@ -135,8 +137,17 @@ def note(key: str, annotations: Mapping[str, str], slots: decision.Slots) -> Not
     return Note(reserved=reserved, closed=closed) if reserved or closed else None
 
 
+def _picks(slots: decision.Slots) -> Iterator[decision.Pick]:
+    return (pick for slot in slots for pick in slot)
+
+
+def _is_special(pick: decision.Pick) -> bool:
+    """An instance of ours, or perhaps one under an id of old plugins."""
+    return CUSTOM in pick.custom or "[" in pick.id
+
+
 def _ids(slots: decision.Slots) -> list[str]:
-    return [pick.id for slot in slots for pick in slot]
+    return [pick.id for pick in _picks(slots)]
 
 
 def remark(key: str, annotations: Mapping[str, str], slots: decision.Slots) -> str:

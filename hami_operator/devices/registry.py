@@ -81,6 +81,16 @@ class Registry:
                 found.update(self.words_by_resource[name])
         return found
 
+    def vain(self, annotations: Mapping[str, Any]) -> tuple[str, ...]:
+        """Sentences about resources that a pod names as annotations, where they ask for nothing.
+
+        Their author gets whole cards, or none, and would never know why.
+        """
+        return tuple(
+            f"annotation {name} asks for nothing; write it under resources.limits of a container"
+            for name in sorted(self.resource_names.intersection(annotations))
+        )
+
     def lock_keys(self, words: Iterable[str]) -> tuple[str, ...]:
         """Locks that a pod with these types needs: the shared one first, then own ones by key."""
         needed = {self.by_word[word].lock for word in words} - {""}
@@ -109,24 +119,33 @@ def configured(given: settings.Settings) -> Configured:
     """
     if given.device_config is None:
         return Configured(registry=build(overrides=given.vendors))
-    try:
-        read = hamifile.read(given.device_config, BUILT_IN)
-    except errors.SettingsError as error:
-        place = error.field.removeprefix("device-config").strip(".")
-        raise errors.SettingsError(f"device_config.{place}".rstrip("."), error.problem) from error
+    read = hamifile.read(given.device_config, BUILT_IN)
     overrides = {**read.overrides, **given.vendors}
     for word in read.overrides.keys() & given.vendors.keys():
         overrides[word] = {**read.overrides[word], **given.vendors[word]}
-    try:
-        registry = build(read.rows, overrides=overrides)
-    except errors.SettingsError as error:
-        _, _, place = error.field.partition(".")
-        word, _, name = place.rpartition(".")
-        theirs = read.places.get((word, name))
-        if theirs is None or name in given.vendors.get(word, {}):
-            raise
-        raise errors.SettingsError(f"device_config.{theirs}", error.problem) from error
+    found = errors.Gathered()
+    found.faults += read.faults
+    registry = _built(read.rows, overrides, found)
+    found.faults = [_as_written(fault, read, given.vendors) for fault in found.faults]
+    found.tell()
     return Configured(registry=registry, warnings=read.warnings)
+
+
+def _as_written(
+    fault: errors.SettingsError, read: hamifile.Read, own: Mapping[str, Mapping[str, Any]]
+) -> errors.SettingsError:
+    """The fault with its place in the settings: in HAMi's file, unless our own rows say it."""
+    if fault in read.faults:
+        field = ".".join(filter(None, ("device_config", fault.field)))
+        return errors.SettingsError(field, fault.problem)
+    for (word, name), theirs in read.places.items():
+        field = f"vendors.{word}.{name}"
+        rest = fault.field.removeprefix(field)
+        if fault.field.startswith(field) and rest[:1] in {"", ".", "["}:
+            if name in own.get(word, {}):
+                return fault
+            return errors.SettingsError(f"device_config.{theirs}{rest}", fault.problem)
+    return fault
 
 
 def build(
@@ -142,17 +161,31 @@ def build(
             or all of a new row.
 
     Raises:
-        errors.SettingsError: an override cannot be used, or two active rows claim the same name.
+        errors.SettingsError: an override cannot be used, or two active rows claim the same name;
+            it holds all that was found.
     """
+    found = errors.Gathered()
+    registry = _built(rows, overrides or {}, found)
+    found.tell()
+    return registry
+
+
+def _built(
+    rows: Iterable[vendor.Vendor],
+    overrides: Mapping[str, Mapping[str, Any]],
+    found: errors.Gathered,
+) -> Registry:
+    """The registry, as far as the overrides can be used."""
     known = {row.keyword: row for row in rows}
-    for word, values in (overrides or {}).items():
-        changed = row_overrides.apply(known.get(word), word, values, known)
+    for word, values in overrides.items():
+        old = known.get(word)
+        changed = row_overrides.apply(old, word, values, words=known, found=found)
         known.pop(word, None)
         if changed is not None:
             known[word] = changed
     ordered = tuple(known[word] for word in sorted(known))
     # Where a row of the configuration takes a name of another, it is the one to be blamed.
-    _refuse_duplicates(sorted(ordered, key=lambda row: row.keyword in (overrides or {})))
+    found.faults += _duplicates(sorted(ordered, key=lambda row: row.keyword in overrides))
     return Registry(
         rows=ordered,
         by_word={row.keyword: row for row in ordered},
@@ -181,13 +214,14 @@ _UNIQUE: Final[Mapping[str, Callable[[vendor.Vendor], str]]] = {
 }
 
 
-def _refuse_duplicates(rows: Iterable[vendor.Vendor]) -> None:
+def _duplicates(rows: Iterable[vendor.Vendor]) -> Iterator[errors.SettingsError]:
     for field, read in _UNIQUE.items():
         owners: dict[str, str] = {}
         for row in rows:
             name = read(row)
             if name and name in owners:
-                raise errors.SettingsError(
+                yield errors.SettingsError(
                     f"vendors.{row.keyword}.{field}", f"{name} is already that of {owners[name]}"
                 )
-            owners[name] = row.keyword
+            else:
+                owners[name] = row.keyword

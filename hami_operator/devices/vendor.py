@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -271,14 +271,14 @@ class Section:
         names: names of the file to our names of fields and options; of two for one field, the
             later counts.
         plugin: names that only device plugins read, each with a check of its value where a bad
-            one must not go unnoticed: a sentence about what is wrong, empty where nothing is.
+            one must not go unnoticed: places within the value and what is wrong there.
         make: a row for an entry of the list with a new keyword.
     """
 
     path: tuple[str, ...] = ()
     word_key: str = ""
     names: Mapping[str, str] = dataclasses.field(default_factory=lambda: PLAIN)
-    plugin: Mapping[str, Callable[[Any], str] | None] = dataclasses.field(
+    plugin: Mapping[str, Callable[[Any], Iterable[tuple[str, str]]] | None] = dataclasses.field(
         default_factory=lambda: register.NOTHING
     )
     make: Callable[[str], Vendor] | None = None

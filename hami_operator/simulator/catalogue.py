@@ -53,192 +53,109 @@ def _single_cores(pick: decision.Pick) -> int:
     return pick.cores.bit_count()
 
 
-def _chip(word: str, **facts: Any) -> _Model:
-    return _Model(word=word, shown=_Shown.JSON, product=word, prefix=word, count=4, **facts)
+def _model(word: str, shown: _Shown, product: str, prefix: str, **facts: Any) -> _Model:
+    """A product whose plugin registers its cards."""
+    return _Model(word=word, shown=shown, product=product, prefix=prefix, **facts)
+
+
+def _nvidia(shown: _Shown, product: str, memory_mib: int, **facts: Any) -> _Model:
+    facts |= {"memory_mib": memory_mib, "limited": True}
+    return _model("NVIDIA", shown, product, "GPU", **facts)
 
 
 def _iluvatar(word: str) -> _Model:
-    return _Model(word=word, shown=_Shown.NINE, product=word, prefix="GPU", memory_mib=32768)
+    return _model(word, _Shown.NINE, word, "GPU", memory_mib=32768)
 
+
+def _chip(word: str, memory_mib: int, cores: int, **facts: Any) -> _Model:
+    facts |= {"memory_mib": memory_mib, "cores": cores, "count": 4}
+    return _model(word, _Shown.JSON, word, word, **facts)
+
+
+def _capacity(word: str, count: int, memory_mib: int, **facts: Any) -> _Model:
+    """A product that shows in the capacity of its nodes alone."""
+    return _Model(word=word, shown=_Shown.CAPACITY, count=count, memory_mib=memory_mib, **facts)
+
+
+_INSTANCES: Final = (
+    _instance("1g.5gb", 5120, 14, *range(7), size=1),
+    _instance("2g.10gb", 10240, 28, 0, 2, 4, size=2),
+    _instance("3g.20gb", 20480, 42, 0, 4, size=4),
+    _instance("7g.40gb", 40960, 100, 0, size=8),
+)
+_A100: Final = "NVIDIA A100-SXM4-40GB"
 
 MODELS: Final[Mapping[str, models.Model]] = {
-    "nvidia": _Model(
-        word="NVIDIA",
-        limited=True,
-        shown=_Shown.JSON,
-        product="NVIDIA A100-SXM4-40GB",
-        prefix="GPU",
-        memory_mib=40960,
-        mode="hami-core",
+    "nvidia": _nvidia(_Shown.JSON, _A100, 40960, mode="hami-core"),
+    "nvidia-text": _nvidia(_Shown.SEVEN, "NVIDIA-Tesla V100-PCIE-32GB", 32768),
+    "nvidia-legacy": _nvidia(
+        _Shown.NINE, "NVIDIA-NVIDIA A30", 24576, mode="hami-core", legacy=True
     ),
-    "nvidia-text": _Model(
-        word="NVIDIA",
-        limited=True,
-        shown=_Shown.SEVEN,
-        product="NVIDIA-Tesla V100-PCIE-32GB",
-        prefix="GPU",
-        memory_mib=32768,
+    "nvidia-linked": _nvidia(
+        _Shown.JSON, "NVIDIA H100-SXM5-80GB", 81920, mode="hami-core", notes=forms.pair_links
     ),
-    "nvidia-legacy": _Model(
-        word="NVIDIA",
-        limited=True,
-        shown=_Shown.NINE,
-        product="NVIDIA-NVIDIA A30",
-        prefix="GPU",
-        memory_mib=24576,
-        mode="hami-core",
-        legacy=True,
+    "nvidia-mig": _nvidia(_Shown.JSON, _A100, 40960, mode="mig", count=7, profiles=_INSTANCES),
+    "mlu": _model("MLU", _Shown.SEVEN, "MLU-MLU370-X4", "MLU", memory_mib=23296),
+    "mlu-capacity": _capacity(
+        "MLU", 100, 24576, offers={"count": 100, "cores": 100, "memory": 96}
     ),
-    "nvidia-linked": _Model(
-        word="NVIDIA",
-        limited=True,
-        shown=_Shown.JSON,
-        product="NVIDIA H100-SXM5-80GB",
-        prefix="GPU",
-        memory_mib=81920,
-        mode="hami-core",
-        notes=forms.pair_links,
+    "hcu": _model(
+        "HCU", _Shown.NINE, "HCU-K100_AI", "HCU", count=4, memory_mib=65520, mode="hami"
     ),
-    "nvidia-mig": _Model(
-        word="NVIDIA",
-        limited=True,
-        shown=_Shown.JSON,
-        product="NVIDIA A100-SXM4-40GB",
-        prefix="GPU",
-        count=7,
-        memory_mib=40960,
-        mode="mig",
-        profiles=(
-            _instance("1g.5gb", 5120, 14, *range(7), size=1),
-            _instance("2g.10gb", 10240, 28, 0, 2, 4, size=2),
-            _instance("3g.20gb", 20480, 42, 0, 4, size=4),
-            _instance("7g.40gb", 40960, 100, 0, size=8),
-        ),
-    ),
-    "mlu": _Model(
-        word="MLU",
-        shown=_Shown.SEVEN,
-        product="MLU-MLU370-X4",
-        prefix="MLU",
-        memory_mib=23296,
-    ),
-    "mlu-capacity": _Model(
-        word="MLU",
-        shown=_Shown.CAPACITY,
-        count=100,
-        memory_mib=24576,
-        offers={"count": 100, "cores": 100, "memory": 96},
-    ),
-    "hcu": _Model(
-        word="HCU",
-        shown=_Shown.NINE,
-        product="HCU-K100_AI",
-        prefix="HCU",
-        count=4,
-        memory_mib=65520,
-        mode="hami",
-    ),
-    "dcu": _Model(
-        word="DCU",
-        shown=_Shown.SEVEN,
-        product="DCU-Z100L",
-        prefix="DCU",
-        count=4,
-        memory_mib=16368,
-    ),
+    "dcu": _model("DCU", _Shown.SEVEN, "DCU-Z100L", "DCU", count=4, memory_mib=16368),
     "mr-v100": _iluvatar("MR-V100"),
     "mr-v50": _iluvatar("MR-V50"),
     "bi-v150": _iluvatar("BI-V150"),
     "bi-v100": _iluvatar("BI-V100"),
-    "mthreads": _Model(
-        word="Mthreads",
-        shown=_Shown.CAPACITY,
-        count=100,
-        memory_mib=49152,
-        cores=16,
-        offers={"count": 100, "cores": 16, "memory": 96},
+    "mthreads": _capacity(
+        "Mthreads", 100, 49152, cores=16, offers={"count": 100, "cores": 16, "memory": 96}
     ),
-    "metax-gpu": _Model(
-        word="Metax-GPU",
-        shown=_Shown.CAPACITY,
-        count=1,
-        memory_mib=65536,
-        notes=forms.topology,
-    ),
-    "metax-sgpu": _Model(
-        word="Metax-SGPU",
-        shown=_Shown.OWN,
-        product="C500",
-        prefix="GPU",
+    "metax-gpu": _capacity("Metax-GPU", 1, 65536, notes=forms.topology),
+    "metax-sgpu": _model(
+        "Metax-SGPU",
+        _Shown.OWN,
+        "C500",
+        "GPU",
         count=16,
         memory_mib=65536,
         listed=forms.shared_gpus,
     ),
-    "ascend910a": _chip("Ascend910A", memory_mib=32768, cores=30, facts=_network),
-    "ascend910b2": _chip("Ascend910B2", memory_mib=65536, cores=24, facts=_network),
-    "ascend910b3": _chip("Ascend910B3", memory_mib=65536, cores=20, facts=_network),
-    "ascend910b4-1": _chip("Ascend910B4-1", memory_mib=65536, cores=20, facts=_network),
-    "ascend910b4": _chip("Ascend910B4", memory_mib=32768, cores=20, facts=_network),
-    "ascend910b4-soft": _chip(
-        "Ascend910B4", memory_mib=32768, facts=_network, notes=forms.soft_split
-    ),
-    "ascend910c": _chip("Ascend910C", memory_mib=65536, cores=20, facts=_one_network),
-    "ascend310p": _chip("Ascend310P", memory_mib=21527, cores=8),
-    "gcu": _Model(word="GCU", shown=_Shown.CAPACITY, count=1, memory_mib=100),
-    "enflame": _Model(
-        word="Enflame",
-        shown=_Shown.OWN,
+    "ascend910a": _chip("Ascend910A", 32768, 30, facts=_network),
+    "ascend910b2": _chip("Ascend910B2", 65536, 24, facts=_network),
+    "ascend910b3": _chip("Ascend910B3", 65536, 20, facts=_network),
+    "ascend910b4-1": _chip("Ascend910B4-1", 65536, 20, facts=_network),
+    "ascend910b4": _chip("Ascend910B4", 32768, 20, facts=_network),
+    "ascend910b4-soft": _chip("Ascend910B4", 32768, 100, facts=_network, notes=forms.soft_split),
+    "ascend910c": _chip("Ascend910C", 65536, 20, facts=_one_network),
+    "ascend310p": _chip("Ascend310P", 21527, 8),
+    "gcu": _capacity("GCU", 1, 100),
+    "enflame": _model(
+        "Enflame",
+        _Shown.OWN,
+        "",
+        "",
         count=6,
         memory_mib=40960,
+        listed=forms.sliced,
         offers={"count": 6, "memory": 40, "cores": 100},
         asked={"count": _slices, "memory": None, "cores": None},
-        listed=forms.sliced,
     ),
-    "kunlun": _Model(
-        word="kunlun", shown=_Shown.CAPACITY, count=100, memory_mib=98304, offers={"count": 1}
-    ),
-    "xpu": _Model(
-        word="XPU",
-        shown=_Shown.JSON,
-        product="P800",
-        prefix="P800",
-        count=4,
-        memory_mib=98304,
-    ),
-    "aws-neuron": _Model(
-        word="AWSNeuron",
-        shown=_Shown.CAPACITY,
-        count=2,
+    "kunlun": _capacity("kunlun", 100, 98304, offers={"count": 1}),
+    "xpu": _model("XPU", _Shown.JSON, "P800", "P800", count=4, memory_mib=98304),
+    "aws-neuron": _capacity(
+        "AWSNeuron",
+        2,
+        0,
         cores=0b11,
         offers={"count": 1, "cores": 2},
         asked={"count": models.each, "cores": _single_cores},
         labels={"node.kubernetes.io/instance-type": "inf2.24xlarge"},
     ),
-    "amd": _Model(
-        word="AMD",
-        shown=_Shown.JSON,
-        product="AMD Instinct MI300X VF",
-        prefix="GPU",
-        memory_mib=196608,
-        cores=304,
+    "amd": _model(
+        "AMD", _Shown.JSON, "AMD Instinct MI300X VF", "GPU", memory_mib=196608, cores=304
     ),
-    "vastai": _Model(
-        word="Vastai",
-        shown=_Shown.JSON,
-        product="VA16",
-        prefix="VA",
-        count=1,
-        memory_mib=32768,
-        facts=_die,
-    ),
-    "biren": _Model(
-        word="Biren",
-        shown=_Shown.JSON,
-        product="Biren-BR104",
-        prefix="BR104",
-        count=1,
-        memory_mib=32768,
-    ),
+    "vastai": _model("Vastai", _Shown.JSON, "VA16", "VA", count=1, memory_mib=32768, facts=_die),
+    "biren": _model("Biren", _Shown.JSON, "Biren-BR104", "BR104", count=1, memory_mib=32768),
 }
 """All entries, by the names that the command line uses."""
 

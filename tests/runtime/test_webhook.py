@@ -18,10 +18,13 @@ import pytest
 from cryptography import x509
 
 from hami_operator import clock, errors, settings
+from hami_operator.admission import mutate, verdict
 from hami_operator.cli import wiring
 from hami_operator.cluster import kubernetes
+from hami_operator.scheduling import world
 from hami_operator.server import authority, metrics, tls, webhook
-from tests import fakes
+from tests import builders, fakes
+from tests.moments import at
 from tests.unit.admission import given
 
 HOST = "127.0.0.1"
@@ -405,3 +408,15 @@ def test_admission_goes_by_the_settings() -> None:
     assert (rules.excluded, rules.unlimited) == (frozenset({"a"}), frozenset({"b"}))
     assert rules.preferences is not None
     assert rules.preferences({"hami.io/device-scoring-weights": "x"}).error
+
+
+def test_admission_knows_the_nodes_that_the_scheduler_knows() -> None:
+    given_ = settings.Settings()
+    state = world.World(given.REGISTRY, given_)
+    rules = wiring.admission_rules(given.REGISTRY, given_, cards=state.nodes.cards)
+    pod = given.pod({"aws.amazon.com/neuroncore": "3"}).raw()
+    assert isinstance(mutate.admit_pod(pod, given.NAMESPACE, rules), verdict.Denied)
+    offers = {"aws.amazon.com/neuron": 4, "aws.amazon.com/neuroncore": 4}
+    node = builders.roomy("n1").capacity(offers).allocatable(offers)
+    state.node_seen(node.read(), at(0))
+    assert isinstance(mutate.admit_pod(pod, given.NAMESPACE, rules), verdict.Allowed)

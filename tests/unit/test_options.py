@@ -40,15 +40,52 @@ def test_every_option_can_be_given_by_flag_and_by_variable(option: options.Optio
     values |= {"node_lock": "memory", "node_scheduler_policy": "spread"}
     values |= {"gpu_scheduler_policy": "mutex", "scheduler_name": "x", "namespace": "x"}
     values |= {"webhook_bind": "h:2", "cert_file": "/tls.crt", "key_file": "/tls.key"}
+    values |= {"metrics_bind": "h:3", "lease_name": "x", "node_label_selector": "a=b"}
     value = values.get(option.key, "7s")
     by_flag = options.load(parse(option.flag, value), {})
     assert by_flag == options.load(parse(), {option.variable: value})
     assert by_flag != settings.Settings()
 
 
-def test_leader_election_can_be_switched_off_both_ways() -> None:
-    assert not options.load(parse("--no-leader-elect"), {}).leader_elect
-    assert not options.load(parse(), {"HAMI_OPERATOR_LEADER_ELECT": "false"}).leader_elect
+@pytest.mark.parametrize(
+    ("flags", "environ", "want"),
+    [
+        pytest.param(("--no-leader-elect",), {}, False, id="off"),
+        pytest.param(("--leader-elect=false",), {}, False, id="off, as Go programs have it"),
+        pytest.param(("--leader-elect", "false"), {}, False, id="off, in two words"),
+        pytest.param((), {"HAMI_OPERATOR_LEADER_ELECT": "false"}, False, id="off by a variable"),
+        pytest.param(
+            ("--leader-elect",), {"HAMI_OPERATOR_LEADER_ELECT": "false"}, True, id="on by a flag"
+        ),
+    ],
+)
+def test_leader_election_is_a_switch(
+    flags: tuple[str, ...], environ: dict[str, str], want: bool
+) -> None:
+    assert options.load(parse(*flags), environ).leader_elect is want
+
+
+@pytest.mark.parametrize(
+    ("given", "want"),
+    [
+        pytest.param("gpu=on", {"gpu": "on"}, id="one"),
+        pytest.param("gpu=on, a/b=", {"gpu": "on", "a/b": ""}, id="two, one of them empty"),
+        pytest.param({"gpu": "on"}, {"gpu": "on"}, id="a mapping"),
+        pytest.param("", {}, id="none"),
+        pytest.param("gpu", None, id="no value"),
+        pytest.param("=on", None, id="no key"),
+        pytest.param({"gpu": True}, None, id="a value that is no text"),
+        pytest.param(["gpu=on"], None, id="a list"),
+    ],
+)
+def test_labels_are_read_from_a_text_or_a_mapping(
+    given: object, want: dict[str, str] | None
+) -> None:
+    if want is None:
+        with pytest.raises(errors.SettingsError, match="is not a list of labels"):
+            settings.load({"node_label_selector": given})
+    else:
+        assert settings.load({"node_label_selector": given}).node_label_selector == want
 
 
 def test_the_default_schedulers_pods_can_be_left_to_it_both_ways() -> None:
@@ -172,3 +209,16 @@ def test_what_a_flag_says_wrong_is_not_blamed_on_the_file(tmp_path: pathlib.Path
     with pytest.raises(errors.SettingsError) as caught:
         options.load(parse("--config", str(ours), "--log-format", "x"), {})
     assert caught.value.field == "log_format"
+
+
+def test_of_several_faults_the_first_is_told_and_where_to_find_the_others(
+    tmp_path: pathlib.Path,
+) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text("log_format: jsn\nvendors:\n  AMD: 5\nnode_lock: none\n")
+    with pytest.raises(errors.SettingsError) as caught:
+        options.load(parse("--config", str(file)), {})
+    assert str(caught.value) == (
+        f"{file}:1: log_format: 'jsn' is none of json, console; did you mean json?; "
+        f"2 more: hami-operator vendors check {file}"
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import re
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hami_operator import errors, settings
-from hami_operator.cli import documents, main, vendors
+from hami_operator.cli import documents, main, policies, vendors
 from hami_operator.devices import overrides, registry
 from tests.conformance import samples
 
@@ -56,7 +57,8 @@ def test_what_list_writes_is_a_configuration_that_changes_nothing(
 
 @pytest.mark.parametrize("row", [pytest.param(row, id=row.keyword) for row in samples.REGISTRY])
 def test_a_row_in_the_words_of_the_file_is_the_row_again(row: Any) -> None:
-    assert overrides.apply(row, row.keyword, overrides.plain(row)) == row
+    said = {row.keyword: overrides.plain(row)}
+    assert registry.build([row], overrides=said).rows == (row,)
     assert set(overrides.plain(row)) <= set(overrides.fields(row))
 
 
@@ -97,6 +99,41 @@ def test_hamis_file_is_read_as_it_is_and_what_nobody_knows_is_told(
         "device-config: nvidia.resourceCoreNam is not known, and ignored; "
         "did you mean resourceCoreName?\n"
     )
+
+
+# --- manifest
+
+
+def in_manifest(text: str) -> list[dict[str, Any]]:
+    return [one.get("spec", one) for one in yaml.safe_load_all(text)]
+
+
+@pytest.mark.parametrize("what", ["fail", "policy"])
+def test_manifests_name_what_the_configuration_adds_too(
+    what: str, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = yaml.safe_dump({"vendors": dict(samples.CONFIGURED)})
+    out = printed(capsys, "manifest", what, "--config", written(tmp_path, text))
+    row = samples.REGISTRY.by_word["Acme"]
+    plain = printed(capsys, "manifest", what)
+    names = {"fail": row.resources.names, "policy": (*row.pod.names, row.node.register)}[what]
+    for name in names:
+        assert f"'{name}'" in out
+        assert f"'{name}'" not in plain
+
+
+def test_the_policy_lets_the_operators_account_write_and_covers_every_key(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    pods, _, nodes, _ = in_manifest(printed(capsys, "manifest", "policy", "--account", "a/b"))
+    rows = registry.default()
+    want = [rows.owned_pod_keys, policies.node_keys(rows)]
+    for spec, named in zip((pods, nodes), want, strict=True):
+        keys = next(one for one in spec["variables"] if one["name"] == "keys")["expression"]
+        assert set(re.findall("'([^']+)'", keys)) == set(named)
+        assert "'system:serviceaccount:a:b'" in spec["validations"][0]["expression"]
+        assert spec["failurePolicy"] == "Fail"
+    assert {"hami.io/mutex.lock", "cambricon.com/dsmlu.lock"} <= set(want[1])
 
 
 # --- check
@@ -148,14 +185,14 @@ def checked(tmp_path: pathlib.Path, text: str) -> list[tuple[int, str]]:
             [
                 (3, "row Acme, field cuont: unknown field of a device backend; "
                     "did you mean count?"),
-                (6, "row Acme, field checks: F99 is no check from F1 to F13"),
+                (6, "row Acme, field checks[1]: F99 is no check from F1 to F13"),
             ],
             id="a misspelt field is not told a second time as the missing one",
         ),
         pytest.param(
             "vendors:\n  NVIDA:\n    default_cores: 1\n",
-            [(2, "row NVIDA, field count: is needed by a new device backend; "
-                 "did you mean NVIDIA?")],
+            [(2, f"row NVIDA, field {field}: is needed by a new device backend; "
+                 "did you mean NVIDIA?") for field in ("allocated", "count", "register")],
             id="a misspelt row",
         ),
         pytest.param(
@@ -178,6 +215,19 @@ def checked(tmp_path: pathlib.Path, text: str) -> list[tuple[int, str]]:
             id="values that contradict each other",
         ),
         pytest.param(
+            "renew_deadline: 20s\nlease_duration: long\n",
+            [(2, "lease_duration: 'long' is not a duration such as 30s or 5m")],
+            id="what cannot be read contradicts nothing",
+        ),
+        pytest.param(
+            "lease_duration: 5s\nlog_fromat: json\n",
+            [
+                (1, "renew_deadline: must lie between retry_period and lease_duration"),
+                (2, "log_fromat: unknown setting; did you mean log_format?"),
+            ],
+            id="a contradiction beside something else",
+        ),
+        pytest.param(
             "namespace: a\nnamespace: b\n",
             [(2, "namespace: is there twice; only the last one counts")],
             id="a setting that is there twice",
@@ -190,6 +240,92 @@ def checked(tmp_path: pathlib.Path, text: str) -> list[tuple[int, str]]:
                     "did you mean defaultMemory?"),
             ],
             id="HAMi's file within ours",
+        ),
+        pytest.param(
+            "iluvatars:\n- commonWord: MR-V50\n  resourceCountName: 5\n"
+            "  resourceMemoryName: [1]\n- chipName: x\n- 7\n"
+            "- commonWord: BI-V100\n  resourceCoreName: 6\n- commonWord: MR-V50\n",
+            [
+                (3, "iluvatars[0].resourceCountName: 5 is not a text"),
+                (4, "iluvatars[0].resourceMemoryName: [1] is not a text"),
+                (5, "iluvatars[1]: has no commonWord"),
+                (6, "iluvatars[2]: is not a mapping"),
+                (8, "iluvatars[3].resourceCoreName: 6 is not a text"),
+                (9, "iluvatars[4]: MR-V50 is there twice"),
+            ],
+            id="every bad entry of a list, and every bad value of each",
+        ),
+        pytest.param(
+            "vnpus:\n  configs:\n  - commonWord: Ascend910A\n    templates:\n"
+            "    - {name: vir01, memory: -1}\n    - {name: vir02, memroy: 5}\n"
+            "    - {name: 7, memory: 5}\n    - vir04\n    - {memory: 5}\n",
+            [
+                (5, "vnpus.configs[0].templates[0].memory: -1 is not a whole number "
+                    "from 0 to 2147483647"),
+                (6, "vnpus.configs[0].templates[1]: has no memory, but memroy"),
+                (7, "vnpus.configs[0].templates[2].name: 7 is not a text"),
+                (8, "vnpus.configs[0].templates[3]: is not a mapping of name and memory"),
+                (9, "vnpus.configs[0].templates[4]: has no name"),
+            ],
+            id="every bad entry of a list within a list",
+        ),
+        pytest.param(
+            "nvidia:\n  migProfileAllowlist:\n  - models: [A30]\n    profiles: [1g.6gb, x, y]\n"
+            "  - {models: [A100]}\n  - {models: [H100], profiles: [z]}\namd: [1]\n",
+            [
+                (4, "nvidia.migProfileAllowlist[0].profiles[1]: 'x' is no profile "
+                    "such as 1g.10gb"),
+                (4, "nvidia.migProfileAllowlist[0].profiles[2]: 'y' is no profile "
+                    "such as 1g.10gb"),
+                (5, "nvidia.migProfileAllowlist[1]: has not both models and profiles"),
+                (6, "nvidia.migProfileAllowlist[2].profiles[0]: 'z' is no profile "
+                    "such as 1g.10gb"),
+                (7, "amd: is not a mapping"),
+            ],
+            id="every bad profile, and the sections after it",
+        ),
+        pytest.param(
+            "log_format: jsn\nvendors:\n  NVIDIA: 5\n  AMD:\n    use_uuid:\n    - 1\n    - a/b\n"
+            "    - 2\n    checks: [F1, F0, f2]\n    cuont: 1\n    enabled: 1\n"
+            "  Ascend910A:\n    templates: {vir01: x, vir02: -1}\n  7: {}\n",
+            [
+                (1, "log_format: 'jsn' is none of json, console; did you mean json?"),
+                (3, "row NVIDIA: is not a mapping"),
+                (6, "row AMD, field use_uuid[0]: 1 is not a text"),
+                (8, "row AMD, field use_uuid[2]: 2 is not a text"),
+                (9, "row AMD, field checks[1]: F0 is no check from F1 to F13"),
+                (9, "row AMD, field checks[2]: f2 is no check from F1 to F13"),
+                (10, "row AMD, field cuont: unknown field of a device backend; "
+                     "did you mean count?"),
+                (11, "row AMD, field enabled: 1 is neither true nor false"),
+                (13, "row Ascend910A, field templates.vir01: 'x' is not a whole number "
+                     "from 0 to 2147483647"),
+                (13, "row Ascend910A, field templates.vir02: -1 is not a whole number "
+                     "from 0 to 2147483647"),
+                (14, "row 7: is not a text"),
+            ],
+            id="all that is wrong with a file at once",
+        ),
+        pytest.param(
+            "vendors:\n  AMD:\n    count: nvidia.com/gpu\n    register: hami.io/node-va-register\n"
+            "  HCU:\n    count: nvidia.com/gpu\n",
+            [
+                (3, "row AMD, field count: nvidia.com/gpu is already that of NVIDIA"),
+                (4, "row AMD, field register: hami.io/node-va-register is already that of "
+                    "Vastai"),
+                (6, "row HCU, field count: nvidia.com/gpu is already that of NVIDIA"),
+            ],
+            id="every name that is taken",
+        ),
+        pytest.param(
+            "vendors:\n  Acme:\n    enabled: false\n    count: 5\n  Old: {enabled: false}\n",
+            [(4, "row Acme, field count: 5 is not a text")],
+            id="a row that is off may lack names, but not have wrong ones",
+        ),
+        pytest.param(
+            "vendors:\n  AMD:\n    lock: none\n    lock: shared\n",
+            [(4, "row AMD, field lock: is there twice; only the last one counts")],
+            id="a field of a row that is there twice",
         ),
         pytest.param(
             "nvidia:\n  resourceCountName: 5\niluvatars:\n- commonWord: MR-V100\n- chipName: x\n",

@@ -56,13 +56,20 @@ def _ask(row: vendor.Vendor, asked: request.Asked) -> request.Request | request.
 def _admit(
     row: vendor.Vendor, container: admit.Container, pod: admit.Pod
 ) -> admit.Admitted | admit.Denied:
-    wanted, fewest = admit.read(row, container), max(row.options["fewest_cores"], 1)
-    if isinstance(wanted, request.Request):
-        cores = wanted.detail.get("neuroncore", 0)
-        if cores > fewest and cores % fewest:
-            why = f"is neither at most {fewest} nor a multiple of it"
+    wanted = admit.read(row, container)
+    cores = wanted.detail.get("neuroncore", 0) if isinstance(wanted, request.Request) else 0
+    if cores > 1:
+        single = _fewest(pod.cards(row.keyword))
+        if cores > single and cores % single:
+            why = f"is neither at most {single} nor a multiple of it"
             return admit.denied(container, row.resources.cores, why)
     return admit.Admitted(container=container, pod=pod)
+
+
+def _fewest(nodes: Iterable[tuple[register.Card, ...]]) -> int:
+    """Cores of a device that the least of the known nodes gives out one by one."""
+    counts = (card.count for cards in nodes for card in cards)
+    return max(min((_SINGLE, *counts)), 1)
 
 
 def _prepare(walk: fit.Walk) -> Mapping[str, Any]:
@@ -114,6 +121,7 @@ def _not_free(walk: fit.Walk, each: usage.CardUsage, number: int) -> errors.Reas
     return (
         checks.health(walk, card, used)
         or checks.mutex(walk, card, used)
+        or checks.slots(walk, card, used)
         or checks.by_id(walk, card, used)
         or checks.quota_for_all(walk, card, 0, card.cores.bit_count(), number)
     )
@@ -231,7 +239,6 @@ AWS_NEURON: Final = vendor.Vendor(
             "inf they are 4, 8 or 16.",
         ),
     ),
-    options={"fewest_cores": _SINGLE},
     file=vendor.Section(
         path=("awsneuron",), names={"resourceCountName": "count", "resourceCoreName": "cores"}
     ),

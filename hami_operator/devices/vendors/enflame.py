@@ -93,20 +93,14 @@ def _devices(row: vendor.Vendor, node: vendor.NodeFacts) -> vendor.Found | None:
     given = read.get("profiles") if isinstance(read, dict) else None
     profiles: Mapping[str, Any] = given if isinstance(given, dict) else {}
     known = _profiles(profiles)
-    if listed in (None, []):
-        return None
-    if not isinstance(listed, list) or not known:
-        return ownform.unreadable(row.node.listed, row.resources.count)
-    most = {"slices": max(one.slices for one in known), "mib": 1024 * max(p.gb for p in known)}
-    cards, findings = ownform.cards(
-        listed, _READERS, functools.partial(_card, node.name, profiles, most)
-    )
-    return vendor.Found(
-        key=row.node.listed,
-        allocatable=row.resources.count,
-        cards=cards,
-        findings=findings,
-    )
+    if listed and not known:
+        listed = ownform.UNREADABLE  # no device of it can be given
+    most = {
+        "slices": max((one.slices for one in known), default=0),
+        "mib": 1024 * max((one.gb for one in known), default=0),
+    }
+    build = functools.partial(_card, node.name, profiles, most)
+    return ownform.found(row, listed, _READERS, build)
 
 
 def _card(

@@ -29,6 +29,7 @@ _SQUARES: Final = (
     *((0, 1, 4, 5), (2, 3, 6, 7), (0, 2, 4, 6)),
     *((1, 3, 5, 7), (0, 3, 4, 7), (1, 2, 5, 6)),
 )
+_CHECKS: Final = frozenset({vendor.Check.HEALTH, vendor.Check.UUID, vendor.Check.MUTEX})
 _SELECTION: Final = vendor.Selection(
     use_uuid=("hami.io/use-xpu-uuid", "baidu.com/use-gpuuuid"),
     skip_uuid=("hami.io/no-use-xpu-uuid", "baidu.com/nouse-gpuuuid"),
@@ -150,7 +151,7 @@ KUNLUN: Final = vendor.Vendor(
     pod=vendor.PodKeys(allocated="hami.io/kunlun-allocated", plugin=("BAIDU_COM_DEVICE_IDX",)),
     selection=_SELECTION,
     counted_by_kubelet=("count",),
-    checks=vendor.WHOLE,
+    checks=_CHECKS,
     guide=vendor.Guide(
         notes=("A container takes 1, 2, 4 or 8 cards, of one half of the node where it can be.",)
     ),
@@ -224,6 +225,7 @@ XPU: Final = vendor.Vendor(
     ),
     selection=_SELECTION,
     lock=keys.NODE_LOCK,
+    checks=_CHECKS | {vendor.Check.QUOTA, vendor.Check.MEMORY},
     guide=vendor.Guide(
         example={"memory": 24576},
         memory="in MiB, rounded up to 24576, 49152 or 98304",

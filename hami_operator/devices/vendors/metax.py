@@ -91,14 +91,8 @@ _READERS: Final[ownform.Readers] = {
 
 
 def _devices(row: vendor.Vendor, node: vendor.NodeFacts) -> vendor.Found | None:
-    key, count = row.node.listed, row.resources.count
-    listed = ownform.parse(node.annotations.get(key))
-    if listed in (None, []):
-        return None
-    if not isinstance(listed, list):
-        return ownform.unreadable(key, count)
-    cards, findings = ownform.cards(listed, _READERS, _card)
-    return vendor.Found(key=key, allocatable=count, cards=cards, findings=findings)
+    listed = ownform.parse(node.annotations.get(row.node.listed))
+    return ownform.found(row, listed, _READERS, _card)
 
 
 def _card(position: int, values: Mapping[str, Any]) -> register.Card:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from hami_operator import errors
@@ -179,19 +179,20 @@ _FOR_THE_PLUGIN: Final = (
 )
 
 
-def _allowlist_problem(value: Any) -> str:
-    """What is wrong with the profiles that the plugin is to publish."""
+def _allowlist_problems(value: Any) -> Iterator[tuple[str, str]]:
+    """Where the profiles that the plugin is to publish are wrong, and how."""
     if not isinstance(value, list):
-        return "is not a list"
+        yield "", "is not a list"
+        return
     for position, entry in enumerate(value):
         parts = entry if isinstance(entry, Mapping) else {}
         models, profiles = parts.get("models"), parts.get("profiles")
         if not (isinstance(models, list) and models and isinstance(profiles, list) and profiles):
-            return f"entry {position} has not both models and profiles"
-        bad = [str(one) for one in profiles if not _PROFILE.fullmatch(str(one))]
-        if bad:
-            return f"entry {position}: {bad[0]!r} is no profile such as 1g.10gb"
-    return ""
+            yield f"[{position}]", "has not both models and profiles"
+            continue
+        for place, one in enumerate(profiles):
+            if not _PROFILE.fullmatch(str(one)):
+                yield f"[{position}].profiles[{place}]", f"{one!r} is no profile such as 1g.10gb"
 
 
 NVIDIA: Final = vendor.Vendor(
@@ -252,7 +253,7 @@ NVIDIA: Final = vendor.Vendor(
         },
         plugin={
             **dict.fromkeys(_FOR_THE_PLUGIN),
-            "migProfileAllowlist": _allowlist_problem,
+            "migProfileAllowlist": _allowlist_problems,
         },
     ),
     hooks=vendor.Hooks(

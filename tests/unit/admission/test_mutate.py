@@ -12,6 +12,7 @@ from hami_operator import errors
 from hami_operator.admission import mutate, verdict
 from hami_operator.devices import admit, usage
 from hami_operator.devices import registry as registries
+from hami_operator.protocol import register
 from tests import builders
 from tests.unit.admission import given
 
@@ -64,6 +65,15 @@ def test_a_size_without_a_count_gets_one_card() -> None:
         "nvidia.com/gpumem": 3000,
         "nvidia.com/gpu": "1",
     }
+
+
+def test_what_known_nodes_could_never_give_is_refused() -> None:
+    pod = given.pod({"aws.amazon.com/neuroncore": "3"})
+    assert "neither at most 2 nor a multiple" in denied(given.admit(pod)).message
+    card = register.Card(id="n", index=0, count=1, cores=1)
+    single = given.known(cards=lambda word: [(card,)] if word == "AWSNeuron" else [])
+    found = allowed(mutate.admit_pod(pod.raw(), given.NAMESPACE, single))
+    assert found.raw == pod.scheduler(given.OURS).raw()
 
 
 def test_init_containers_are_changed_like_the_others() -> None:

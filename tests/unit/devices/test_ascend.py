@@ -279,7 +279,7 @@ def test_a_node_scores_by_how_much_lies_in_one_network(
     [
         pytest.param({"templates": "all"}, "templates", id="templates of another shape"),
         pytest.param({"templates": {"a": "1"}}, "templates.a", id="a size as text"),
-        pytest.param({"templates": [{"memory": 1}]}, "templates", id="a template without name"),
+        pytest.param({"templates": [{"memory": 1}]}, "templates[0]", id="a template without name"),
         pytest.param({"superPod": "yes"}, "superPod", id="a word for true"),
     ],
 )

@@ -77,19 +77,25 @@ def test_a_container_asks_for_devices_or_for_cores(asked: dict[str, str], want: 
 
 
 @pytest.mark.parametrize(
-    ("cores", "fewest", "let_in"),
+    ("cores", "nodes", "let_in"),
     [
-        ("1", 2, True),
-        ("2", 2, True),
-        ("3", 2, False),
-        ("4", 2, True),
-        ("3", 1, True),
-        ("3", 0, True),
+        pytest.param("1", [2], True, id="one core"),
+        pytest.param("2", [2], True, id="all cores of a device that are given singly"),
+        pytest.param("3", [2], False, id="more, and no multiple"),
+        pytest.param("4", [2], True, id="two devices"),
+        pytest.param("3", [], False, id="without a node, two cores to a device"),
+        pytest.param("3", [8], False, id="of eight cores two are given singly"),
+        pytest.param("3", [8, 1], True, id="the least of the nodes decides"),
+        pytest.param("3", [0], True, id="a node that shows no cores"),
     ],
 )
-def test_cores_that_no_node_could_give_are_denied(cores: str, fewest: int, let_in: bool) -> None:
-    row = family.changed(WORD, fewest_cores=fewest)
-    answer = family.admitted(row, {"aws.amazon.com/neuroncore": cores})
+def test_cores_that_no_node_could_give_are_denied(
+    cores: str, nodes: list[int], let_in: bool
+) -> None:
+    cards = [(neuron(0, each=each).card, neuron(1, each=each).card) for each in nodes]
+    about = admit.Pod(cards={WORD: [(), *cards]}.__getitem__)
+    container = admit.Container(name="main", limits={"aws.amazon.com/neuroncore": cores})
+    answer = admit.admit(family.ROWS[WORD], container, about)
     assert isinstance(answer, admit.Admitted) is let_in
 
 
@@ -123,6 +129,12 @@ def test_cores_that_no_node_could_give_are_denied(cores: str, fewest: int, let_i
         ),
         pytest.param(
             [neuron(0, each=0)], {"cores": "1"}, "1/1 CardInsufficientCore", id="no cores at all"
+        ),
+        pytest.param(
+            [neuron(0, each=0), neuron(1, each=0)],
+            {"count": "2"},
+            "1/2 NumaNotFit",
+            id="devices without cores are no window",
         ),
     ],
 )

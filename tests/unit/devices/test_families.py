@@ -15,6 +15,7 @@ from hami_operator.devices import (
     capacity,
     fit,
     inventory,
+    overrides,
     registry,
     request,
     usage,
@@ -290,3 +291,33 @@ def test_hcu_and_dcu_stand_beside_each_other_on_one_node() -> None:
         "DCU": "hami.io/node-handshake-dcu",
     }
     assert isinstance(found["HCU"].cards[0], register.Card)
+
+
+# --- checks ----------------------------------------------------------------------------------
+
+SHARED = "F1 F5 F6 F7 F8 F9 F10 F11 F12 F13"
+CHIPS = [word for word in ROWS if word.startswith(("Ascend", "MR-", "BI-"))]
+USED = {
+    "NVIDIA": "F1 F2 F3 F4 F5 F6 F7 F8 F9 F10 F11 F12 F13",
+    "MLU": f"F1 F3 {SHARED[3:]}",
+    "HCU": f"F1 F3 {SHARED[3:]}",
+    "DCU": f"F1 F3 {SHARED[3:]}",
+    **dict.fromkeys(CHIPS, SHARED),
+    "Mthreads": SHARED,
+    "Metax-GPU": "F1 F6 F7 F8 F10 F11 F12 F13",
+    "Metax-SGPU": "F1 F3 F5 F6 F7 F9 F10 F11 F12 F13",  # class and QoS in the place of models
+    "GCU": "F1 F7",
+    "Enflame": "F1 F5 F6 F7 F9 F10 F11",
+    "kunlun": "F1 F5 F7",
+    "XPU": "F1 F5 F7 F9 F10",
+    "AWSNeuron": "F1 F5 F6 F7 F9 F11",
+    "AMD": "F1 F3 F5 F6 F7 F9 F10 F11",
+    "Vastai": "F1 F5 F6 F7",
+    "Biren": "F1 F5 F6 F7",
+}
+
+
+def test_every_row_uses_the_checks_that_its_cards_have() -> None:
+    assert {word: overrides.plain(row)["checks"] for word, row in ROWS.items()} == {
+        word: text.split() for word, text in USED.items()
+    }

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hami_operator import errors, settings
-from hami_operator.devices import overrides, registry, vendor
+from hami_operator.devices import registry, vendor
 from hami_operator.protocol import keys
 from tests.unit.devices.rows import ROW, row
 
@@ -130,7 +130,7 @@ def test_a_name_is_free_again_when_its_row_is_switched_off() -> None:
 def test_the_configuration_changes_only_what_it_names(
     values: dict[str, Any], want: vendor.Vendor
 ) -> None:
-    assert overrides.apply(ROW, "Acme", values) == want
+    assert registry.build([ROW], overrides={"Acme": values}).rows == (want,)
 
 
 @pytest.mark.parametrize(
@@ -142,15 +142,15 @@ def test_the_configuration_changes_only_what_it_names(
         pytest.param({"default_count": True}, "default_count", id="a truth value as number"),
         pytest.param({"enabled": "no"}, "enabled", id="a truth value as text"),
         pytest.param({"count": 5}, "count", id="a text that is a number"),
-        pytest.param({"use_uuid": [5]}, "use_uuid", id="a list that holds a number"),
+        pytest.param({"use_uuid": [5]}, "use_uuid[0]", id="a list that holds a number"),
         pytest.param({"core_policy": "strict"}, "core_policy", id="an unknown policy"),
         pytest.param({"memoryFactor": "2"}, "memoryFactor", id="the name as it was given"),
-        pytest.param({"checks": ["F1", "F14"]}, "checks", id="a check that is no switch"),
+        pytest.param({"checks": ["F1", "F14"]}, "checks[1]", id="a check that is no switch"),
     ],
 )
 def test_what_cannot_be_used_names_its_field(values: dict[str, Any], want_field: str) -> None:
     with pytest.raises(errors.SettingsError) as caught:
-        overrides.apply(ROW, "Acme", values)
+        registry.build([ROW], overrides={"Acme": values})
     assert caught.value.field == f"vendors.Acme.{want_field}"
 
 
@@ -169,7 +169,7 @@ def test_what_cannot_be_used_names_its_field(values: dict[str, Any], want_field:
 def test_the_closest_field_is_named(values: dict[str, Any], want: str) -> None:
     (name,) = values
     with pytest.raises(errors.SettingsError) as caught:
-        overrides.apply(ROW, "Acme", values)
+        registry.build([ROW], overrides={"Acme": values})
     assert str(caught.value) == f"vendors.Acme.{name}: {want}"
 
 
