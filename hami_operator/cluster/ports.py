@@ -72,7 +72,11 @@ RESOURCE_CLAIMS: Final = Resource(
     group="resource.k8s.io", version="v1", plural="resourceclaims", namespaced=True
 )
 DEVICE_CLASSES: Final = Resource(
-    group="resource.k8s.io", version="v1", plural="deviceclasses", namespaced=False
+    group="resource.k8s.io",
+    version="v1",
+    plural="deviceclasses",
+    namespaced=False,
+    optional=True,
 )
 
 
@@ -83,6 +87,16 @@ POD_GROUPS: Final = Resource(
     namespaced=True,
     optional=True,
 )
+
+
+NATIVE_GROUPS: Final = Resource(
+    group="scheduling.k8s.io",
+    version="v1alpha2",
+    plural="podgroups",
+    namespaced=True,
+    optional=True,
+)
+"""Kubernetes' own, of 1.36; served where the administrator has switched it on."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)

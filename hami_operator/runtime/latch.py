@@ -272,6 +272,8 @@ class Latch:
             set_for=set_for.uid if set_for is not None else None,
             holder=holder,
             expired=bare.lock is not None and self._expired(bare.lock, seen, key, now),
+            bind_in_flight=isinstance(holder, nodelock.Holder)
+            and self._watched.is_binding(holder.uid),
         )
 
     def _expired(

@@ -22,6 +22,10 @@ class Watched(Protocol):
         """The locks of a node, and who is being served there."""
         ...
 
+    def is_binding(self, uid: str) -> bool:
+        """Whether a bind of ours for that pod is under way."""
+        ...
+
     def pod(self, uid: str) -> pods.Pod | None:
         """A pod as it was last seen; None if it has ended or was never seen."""
         ...

@@ -108,7 +108,7 @@ class Performer:
             case effects.Attempt():
                 self._count_attempt(order)
             case effects.Correction():
-                self._metrics.count("hami_ledger_corrections_total", kind=order.kind)
+                self._count_correction(order)
             case effects.Watch():
                 self._widen(order.kinds)
 
@@ -172,6 +172,11 @@ class Performer:
         )
         for reason in attempt.reasons:
             self._metrics.count("hami_fit_rejections_total", reason=reason.word)
+
+    def _count_correction(self, order: effects.Correction) -> None:
+        self._metrics.count("hami_ledger_corrections_total", kind=order.kind)
+        if order.bug:
+            _log.error(order.bug)
 
     def _start_bind(self, order: effects.Bind) -> None:
         name = f"bind {order.pod.namespace}/{order.pod.name}"

@@ -2,7 +2,8 @@
 
 The wait holds no worker. What is written to volumes and their claims stays where the wait comes to
 nothing, as with kube-scheduler: whoever makes the volume takes it back, and the next attempt goes
-on from there. A place in a claim of devices is given back.
+on from there. A place in a claim of devices is given back, and so is the name of the node on the
+pod, which says during the wait where the pod is expected.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ class Preparer:
         api: writes.
         progress: how far a preparation is, by what the watches know.
         is_waiting: whether the pod with this UID still waits for its node.
+        claims: ResourceClaims in the version that the server has.
     """
 
     def __init__(
@@ -50,6 +52,7 @@ class Preparer:
         is_waiting: Callable[[str], bool],
         time: clock.Clock,
         generator: random.Random,
+        claims: ports.Resource = ports.RESOURCE_CLAIMS,
         timeout_s: float = TIMEOUT_S,
     ) -> None:
         self._api = api
@@ -57,7 +60,9 @@ class Preparer:
         self._is_waiting = is_waiting
         self._time = time
         self._generator = generator
+        self._claims = claims
         self._timeout_s = timeout_s
+        self._nominated: set[str] = set()
 
     async def prepare(self, order: effects.Bind) -> outcome.Outcome | None:
         """Do all that has to be done; None where the pod may be bound now."""
@@ -66,7 +71,7 @@ class Preparer:
             return None
         try:
             written = await self._write(wanted)
-            problem = await self._wait(order.pod.uid, wanted, written)
+            problem = await self._wait(order, wanted, written)
             if problem is None:
                 for claim in wanted.reserved:
                     await self._reserve(order, claim)
@@ -80,6 +85,9 @@ class Preparer:
 
     async def undo(self, order: effects.Bind) -> None:
         """Give back what the pod that is not bound holds; harmless if it holds nothing."""
+        if order.pod.uid in self._nominated:
+            self._nominated.discard(order.pod.uid)
+            await self._name_node(order, order.pod.rank.nominated_node)
         for claim in order.preparation.reserved if order.preparation is not None else ():
             try:
                 await self._release(order, claim)
@@ -105,8 +113,9 @@ class Preparer:
         return written
 
     async def _wait(
-        self, uid: str, wanted: preparation.Preparation, written: Written
+        self, order: effects.Bind, wanted: preparation.Preparation, written: Written
     ) -> outcome.Outcome | None:
+        uid = order.pod.uid
         deadline_s = self._time.monotonic() + self._timeout_s
         while True:
             state = self._progress(wanted, written)
@@ -116,9 +125,27 @@ class Preparer:
                 return outcome.Outcome(ending=outcome.Ending.GONE, message="the pod is gone")
             if state is preparation.Progress.DONE:
                 return None
+            if uid not in self._nominated:
+                self._nominated = {uid, *filter(self._is_waiting, self._nominated)}
+                await self._name_node(order, order.node)
             if self._time.monotonic() >= deadline_s:
                 return _failed(f"the pod's volumes were not bound within {self._timeout_s:g} s")
             await self._time.sleep(POLL_S)
+
+    async def _name_node(self, order: effects.Bind, node: str) -> None:
+        """Say on the pod where it is expected; it is bound just as well without."""
+        body = {"metadata": {"uid": order.pod.uid}, "status": {"nominatedNodeName": node or None}}
+        namespace, name = order.pod.key
+        try:
+            await retry.send(
+                lambda: shield.finish(
+                    self._api.patch_object(ports.PODS, namespace, name, body, subresource="status")
+                ),
+                time=self._time,
+                generator=self._generator,
+            )
+        except (errors.ApiError, errors.Fenced) as error:
+            _log.info("node not named on its pod", pod=f"{namespace}/{name}", error=str(error))
 
     # ---- claims of devices
 
@@ -134,13 +161,13 @@ class Preparer:
     ) -> None:
         """Read the list, change our own entry, and write it under the version that was read."""
         for attempt in range(TRIES):
-            raw = await self._api.get_object(ports.RESOURCE_CLAIMS, claim.namespace, claim.name)
+            raw = await self._api.get_object(self._claims, claim.namespace, claim.name)
             body = _users(raw, uid, mine)
             if body is None:
                 return
             try:
                 await self._api.patch_object(
-                    ports.RESOURCE_CLAIMS, claim.namespace, claim.name, body, subresource="status"
+                    self._claims, claim.namespace, claim.name, body, subresource="status"
                 )
             except errors.Conflict:
                 if attempt + 1 == TRIES:

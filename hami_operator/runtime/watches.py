@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -24,9 +25,23 @@ RESOURCES: Final[Mapping[objects.Kind, ports.Resource]] = {
     objects.Kind.RESOURCE_CLAIM: ports.RESOURCE_CLAIMS,
     objects.Kind.DEVICE_CLASS: ports.DEVICE_CLASSES,
     objects.Kind.POD_GROUP: ports.POD_GROUPS,
+    objects.Kind.NATIVE_GROUP: ports.NATIVE_GROUPS,
 }
 
+_DYNAMIC: Final = "resource.k8s.io"
+_BETAS: Final = (((1, 34), "v1"), ((1, 33), "v1beta2"))
+"""Since when a server has a version of ``resource.k8s.io``; older ones have ``v1beta1``."""
+
 _log = structlog.get_logger(__name__)
+
+
+def resources(server: tuple[int, int]) -> Mapping[objects.Kind, ports.Resource]:
+    """Every kind in the version that a server of this release has."""
+    version = next((name for since, name in _BETAS if server >= since), "v1beta1")
+    return {
+        kind: dataclasses.replace(one, version=version) if one.group == _DYNAMIC else one
+        for kind, one in RESOURCES.items()
+    }
 
 
 class Watches:

@@ -18,7 +18,9 @@ from hami_operator.scheduling import (
     effects,
     fiterror,
     gang,
+    gangpreemption,
     ledger,
+    preemptor,
     queue,
     rank,
     wakes,
@@ -30,16 +32,8 @@ RELEASED: Final = "GangReleased"
 Effects = tuple[effects.Effect, ...]
 
 
-class Desk(Protocol):
+class Desk(gangpreemption.Desk, Protocol):
     """What is done with one pod."""
-
-    def decide(self, pod: pods.Pod, now: instant.Instant) -> cycle.Placed | cycle.Unplaced:
-        """Find a node for it, as things stand."""
-        ...
-
-    def suppose(self, pod: pods.Pod, placed: cycle.Placed) -> None:
-        """Reserve what was found, to be undone or placed within this step."""
-        ...
 
     def undo(self, uid: str) -> None:
         """Take back `suppose`."""
@@ -49,18 +43,15 @@ class Desk(Protocol):
         """Reserve what was found, and order the bind."""
         ...
 
-    def park(self, pod: pods.Pod, unplaced: cycle.Unplaced, now: instant.Instant) -> Effects:
+    def park(
+        self,
+        pod: pods.Pod,
+        unplaced: cycle.Unplaced,
+        now: instant.Instant,
+        verdict: preemptor.Verdict = preemptor.NONE,
+    ) -> Effects:
         """Let it wait, and say why."""
         ...
-
-
-@dataclasses.dataclass(slots=True)
-class _Round:
-    """One try of a gang: who found room, who did not, and who was not asked any more."""
-
-    untried: list[pods.Pod]
-    found: list[tuple[pods.Pod, cycle.Placed]] = dataclasses.field(default_factory=list)
-    failed: list[tuple[pods.Pod, cycle.Unplaced]] = dataclasses.field(default_factory=list)
 
 
 class Assembly:
@@ -70,7 +61,8 @@ class Assembly:
         desk: decides, places and parks single pods.
         books: who holds what.
         waiting: the queue.
-        group: gives a PodGroup by name and namespace.
+        making: remembers who was promised room, and who has to go for it.
+        group: gives the PodGroup of a gang.
         timeout_s: a gang that is not whole so long after its first bind gives everything back.
 
     Attributes:
@@ -83,16 +75,18 @@ class Assembly:
         books: ledger.Ledger,
         waiting: queue.Queue[wakes.Wake],
         *,
-        group: Callable[[str, str], gang.Group | None],
+        making: preemptor.Preemptor,
+        group: Callable[[gang.Key], gang.Group | None],
         timeout_s: float,
     ) -> None:
         self._desk = desk
         self._books = books
         self._queue = waiting
+        self._making = making
         self._timeout_s = timeout_s
         self._begun: dict[gang.Key, float] = {}
         self._whole: set[gang.Key] = set()
-        self._looks_back = True
+        self._unjudged: set[gang.Key] | None = None
         self.gangs = gang.Gangs(group)
 
     def lacks(self, pod: pods.Pod) -> int:
@@ -126,13 +120,12 @@ class Assembly:
         lacking = self.lacks(pod)
         ready = [one for one in self.gangs.mates(key) if self._is_ready(one, pod)]
         if len(ready) < lacking:
-            text = self._too_few(key, len(ready))
-            return self._desk.park(pod, _waiting(text, nodes), now)
+            return self._too_few(key, pod, ready, nodes, now)
         for one in ready:
             self._queue.take(one.uid, now)
         tried = self._try(ready, lacking, now)
         if len(tried.found) < lacking:
-            return self._none(key, tried, nodes, now)
+            return self._none(key, tried, lacking, nodes, now)
         self._begun.setdefault(key, now.monotonic_s)
         placed = (one for pod, found in tried.found for one in self._desk.place(pod, found, now))
         parked = (one for pod, why in tried.failed for one in self._desk.park(pod, why, now))
@@ -143,17 +136,21 @@ class Assembly:
         for one in self.gangs.end(pod):
             self._queue.rouse(one.uid, now)
 
+    def joined(self, pod: pods.Pod, now: instant.Instant) -> None:
+        """A pod has got a node, and not from us: its gang lacks one less."""
+        for one in self.gangs.mates(gang.key_of(pod)):
+            self._queue.rouse(one.uid, now)
+
     def restart(self) -> None:
         """A new term begins; what the last one left half done shows on the pods."""
         self._begun.clear()
         self._whole.clear()
-        self._looks_back = True
+        self._unjudged = None
 
     def overdue(self, now: instant.Instant) -> Effects:
         """End what runs of gangs that did not become whole in time, so that others find room."""
-        if self._looks_back:
-            self._looks_back = False
-            self._look_back(now)
+        unjudged = self.gangs if self._unjudged is None else tuple(self._unjudged)
+        self._unjudged = {key for key in unjudged if not self._judge(key, now)}
         told: list[effects.Effect] = []
         for key, at_s in tuple(self._begun.items()):
             bound = self._bound(key)
@@ -166,9 +163,11 @@ class Assembly:
                 told += [self._release(key, one, len(bound)) for one in bound]
         return tuple(told)
 
-    def _try(self, ready: Iterable[pods.Pod], lacking: int, now: instant.Instant) -> _Round:
+    def _try(
+        self, ready: Iterable[pods.Pod], lacking: int, now: instant.Instant
+    ) -> gangpreemption.Round:
         """Reserve one after the other, as long as enough can still come together."""
-        tried = _Round(untried=sorted(ready, key=rank.importance))
+        tried = gangpreemption.Round(untried=sorted(ready, key=rank.importance))
         while tried.untried and len(tried.found) + len(tried.untried) >= lacking:
             pod = tried.untried.pop(0)
             outcome = self._desk.decide(pod, now)
@@ -179,23 +178,61 @@ class Assembly:
                 tried.failed.append((pod, outcome))
         return tried
 
-    def _none(self, key: gang.Key, tried: _Round, nodes: int, now: instant.Instant) -> Effects:
+    def _none(
+        self,
+        key: gang.Key,
+        tried: gangpreemption.Round,
+        lacking: int,
+        nodes: int,
+        now: instant.Instant,
+    ) -> Effects:
         """Give everything back. What helps those that failed may help all, and wakes them."""
-        for pod, _ in reversed(tried.found):
-            self._desk.undo(pod.uid)
         first, why = tried.failed[0]
         text = (
             f"{self._needs(key)}: {len(tried.found)} find room, and {first.name} does not: "
             f"{why.message.rstrip('.')}"
         )
         waiting = _waiting(text, nodes)
+        helped = gangpreemption.run(tried, lacking, self._desk, self._making, now)
+        for pod, _ in reversed(tried.found):
+            self._desk.undo(pod.uid)
         told: list[effects.Effect] = []
         for pod, unplaced in tried.failed:
-            told += self._desk.park(pod, _retold(unplaced, waiting), now)
+            told += self._wait(key, pod, _retold(unplaced, waiting), tried, now)
         same = _retold(cycle.Unplaced(message="", rejections=why.rejections), waiting)
-        for pod in (*(pod for pod, _ in tried.found), *tried.untried):
-            told += self._desk.park(pod, same, now)
+        for pod, placed in tried.found:
+            if helped:
+                self._making.promises.put(pod, placed.node, placed.slots)
+                tried.verdicts[pod.uid] = preemptor.Verdict(nominated=placed.node)
+            told += self._wait(key, pod, same, tried, now)
+        for pod in tried.untried:
+            told += self._wait(key, pod, same, tried, now)
         return tuple(told)
+
+    def _wait(
+        self,
+        key: gang.Key,
+        pod: pods.Pod,
+        unplaced: cycle.Unplaced,
+        tried: gangpreemption.Round,
+        now: instant.Instant,
+    ) -> Effects:
+        """Let a pod wait, with what preemption does for it; without, it is promised nothing."""
+        verdict = tried.verdicts.get(pod.uid)
+        if verdict is None:
+            verdict = preemptor.Verdict(nominated=self._withdraw(key, pod))
+        verdict = dataclasses.replace(verdict, text=tried.text)
+        return self._desk.park(pod, unplaced, now, verdict)
+
+    def _withdraw(self, key: gang.Key, pod: pods.Pod) -> str | None:
+        """End what a pod was promised; what is to be written on it.
+
+        Where some of the gang are bound, the others keep their room until all is given back.
+        """
+        if key in self._begun:
+            return None
+        before = self._making.promises.drop(pod.uid)
+        return "" if before is not None or pod.rank.nominated_node else None
 
     def _there(self, key: gang.Key) -> list[pods.Pod]:
         """Those that have their room, bound or about to be."""
@@ -212,25 +249,43 @@ class Assembly:
         return one.uid == flying.uid or item.place in queue.RESTING
 
     def _needs(self, key: gang.Key) -> str:
-        return f"gang {key[0]}/{key[1]} needs {self.gangs.size(key)} pods at once"
+        return f"gang {key.namespace}/{key.name} needs {self.gangs.size(key)} pods at once"
 
-    def _too_few(self, key: gang.Key, ready: int) -> str:
-        there = len(self._there(key))
+    def _too_few(
+        self,
+        key: gang.Key,
+        flying: pods.Pod,
+        ready: list[pods.Pod],
+        nodes: int,
+        now: instant.Instant,
+    ) -> Effects:
+        """Wait for more; nobody is promised room until they are there."""
         gated = sum(bool(one.gates) for one in self.gangs.mates(key))
         more = f", and {gated} are gated" if gated else ""
-        return f"{self._needs(key)}: {there + ready} are here{more}"
+        there = len(self._there(key)) + len(ready)
+        waiting = _waiting(f"{self._needs(key)}: {there} are here{more}", nodes)
+        told: list[effects.Effect] = []
+        for one in ready:
+            if one.uid == flying.uid or self._making.promises.get(one.uid) is not None:
+                self._queue.take(one.uid, now)
+                verdict = preemptor.Verdict(nominated=self._withdraw(key, one))
+                told += self._desk.park(one, waiting, now, verdict)
+        return tuple(told)
 
-    def _look_back(self, now: instant.Instant) -> None:
-        """Find gangs of which the last leader has bound some pods, a short while ago.
+    def _judge(self, key: gang.Key, now: instant.Instant) -> bool:
+        """Take up a gang of which the last leader has bound some pods; False: not yet known how.
 
-        Bound longer ago, a gang was whole once and only lost some pods since.
+        Bound a short while ago, it is to become whole. Bound longer ago, it was whole once and
+        only lost some pods since.
         """
-        for key in self.gangs:
-            bound = self._bound(key)
-            if len(bound) >= self.gangs.size(key) or (bound and not self._is_fresh(bound, now)):
-                self._whole.add(key)
-            elif bound:
-                self._begun[key] = now.monotonic_s
+        size, bound = self.gangs.size(key), self._bound(key)
+        if not size:
+            return False
+        if len(bound) >= size or (bound and not self._is_fresh(bound, now)):
+            self._whole.add(key)
+        elif bound:
+            self._begun.setdefault(key, now.monotonic_s)
+        return True
 
     def _is_fresh(self, bound: list[pods.Pod], now: instant.Instant) -> bool:
         conditions = (one.scheduled_condition for one in bound)

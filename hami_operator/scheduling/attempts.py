@@ -20,6 +20,7 @@ from hami_operator.scheduling import (
     neighbours,
     nodeorder,
     nodes,
+    nominations,
     objects,
     outcomes,
     preemptor,
@@ -95,7 +96,8 @@ class Attempts:
             self,
             books,
             waking.queue,
-            group=self.objects.groups.get,
+            making=self.preemptor,
+            group=self.objects.group_of,
             timeout_s=rules.settings.gang_timeout_s,
         )
 
@@ -107,9 +109,17 @@ class Attempts:
                 self._queue.remove(pod.uid)
                 return (reports.skipped(pod),)
             if pod.uid not in self._books:
-                return self._try(pod, now)
+                told = self._try(pod, now)
+                self.offer(now)
+                return told
             self._queue.remove(pod.uid)
         return ()
+
+    def offer(self, now: instant.Instant) -> None:
+        """Let others try for room whose promise has ended without being kept."""
+        for promise in self.preemptor.promises.take_ended():
+            if not self._is_kept(promise):
+                self._waking.by_promise(promise, now)
 
     def done(self, uid: str) -> Effects:
         """The bind has landed."""
@@ -148,6 +158,8 @@ class Attempts:
             if transition.before is not None:
                 self.neighbours.remove(transition.before.uid)
                 self._requeue(transition.before.uid, now)
+        for item in self._queue.items():
+            self._queue.rouse(item.pod.uid, now)
 
     def forget(self, uid: str) -> None:
         """The pod waits no more; nothing about it need be remembered."""
@@ -167,8 +179,9 @@ class Attempts:
     def decide(self, pod: pods.Pod, now: instant.Instant) -> cycle.Placed | cycle.Unplaced:
         """Find a node for a pod, as things stand."""
         views = self._views(pod)
-        for name in self._due_there(pod):  # tried first, and alone
-            alone = tuple(view for view in views if view.name == name)
+        room = self.preemptor.promises.room(views, pod)
+        due = [tuple(one for one in views if one.name == name) for name in self._due_there(pod)]
+        for alone in filter(None, (room, *due)):  # tried first
             outcome = self._cycle(pod, alone, now)
             if isinstance(outcome, cycle.Placed):
                 return outcome
@@ -191,6 +204,9 @@ class Attempts:
         self._conditions.pop(pod.uid, None)
         if pod.gang.name:  # where its bind fails, nobody else takes what the others wait for
             self.preemptor.promises.put(pod, placed.node, placed.slots)
+        promise = self.preemptor.promises.get(pod.uid)
+        if promise is not None and not self._is_kept(promise):
+            self._waking.by_promise(promise, now)
         bind = effects.Bind(
             pod=pod,
             node=placed.node,
@@ -230,12 +246,27 @@ class Attempts:
         )
         return (*told, attempt)
 
+    def preempt(self, pod: pods.Pod, unplaced: cycle.Unplaced) -> preemptor.Verdict:
+        """Choose who has to go for a pod that found no node, and promise it their room."""
+        views = self._views(pod)
+        if not views:
+            return preemptor.NONE
+        wanted = preemptor.Try(
+            pod=pod,
+            words=frozenset(self._demand(pod).words),
+            views=views,
+            rejections=unplaced.rejections,
+            judge=self._judge(pod),
+            quota_held=self._accounts(pod.namespace, self._books) is not None,
+        )
+        return self.preemptor.run(wanted)
+
     def _try(self, pod: pods.Pod, now: instant.Instant) -> Effects:
         if self.assembly.lacks(pod) > 1:
             return self.assembly.run(pod, len(self.snapshot), now)
         outcome = self.decide(pod, now)
         if isinstance(outcome, cycle.Unplaced):
-            return self.park(pod, outcome, now, self._preempt(pod, outcome))
+            return self.park(pod, outcome, now, self.preempt(pod, outcome))
         alone = (reports.unsized(pod),) if self.assembly.is_unsized(pod) else ()
         return (*alone, *self.place(pod, outcome, now))
 
@@ -303,19 +334,10 @@ class Attempts:
             return made
         return lambda gone, books: same
 
-    def _preempt(self, pod: pods.Pod, unplaced: cycle.Unplaced) -> preemptor.Verdict:
-        views = self._views(pod)
-        if not views:
-            return preemptor.NONE
-        wanted = preemptor.Try(
-            pod=pod,
-            words=frozenset(self._demand(pod).words),
-            views=views,
-            rejections=unplaced.rejections,
-            judge=self._judge(pod),
-            quota_held=self._accounts(pod.namespace, self._books) is not None,
-        )
-        return self.preemptor.run(wanted)
+    def _is_kept(self, promise: nominations.Nomination) -> bool:
+        """Whether the pod holds exactly what it was promised."""
+        entry = self._books.get(promise.pod.uid)
+        return entry is not None and promise.is_for(entry.node, entry.slots)
 
     def _displace(self, losers: tuple[pods.Pod, ...], now: instant.Instant) -> Effects:
         """Pods whose room was promised to a more important one look for other room."""

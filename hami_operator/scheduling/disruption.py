@@ -101,6 +101,17 @@ class Budgets:
             (breaking if broken else harmless).append(pod)
         return breaking, harmless
 
+    def after(self, victims: Iterable[pods.Pod]) -> Budgets:
+        """What they will allow once these are gone."""
+        made = Budgets()
+        made._known = {namespace: dict(each) for namespace, each in self._known.items()}
+        for pod in victims:
+            for one in list(made._of(pod)):
+                disrupted = one.disrupted | {pod.name}
+                left = dataclasses.replace(one, allowed=one.allowed - 1, disrupted=disrupted)
+                made._known[pod.namespace][one.name] = left
+        return made
+
     def _of(self, pod: pods.Pod) -> Iterator[Budget]:
         known = self._known.get(pod.namespace, {})
         return (one for one in known.values() if one.protects(pod))

@@ -169,12 +169,15 @@ class Correction:
     """The ledger met something that our own decisions do not explain; for metrics.
 
     Attributes:
-        kind: ``foreign``, ``unreadable``, ``mismatch``, ``bypassed``, ``differs`` or ``unknown``.
+        kind: ``foreign``, ``unreadable``, ``mismatch``, ``bypassed``, ``differs``, ``unknown`` or
+            ``negative``.
+        bug: what happened, where it is our own fault; for the log.
     """
 
     kind: str
     node: str
     word: str = ""
+    bug: str = ""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)

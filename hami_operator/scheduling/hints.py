@@ -63,6 +63,10 @@ class PodChange:
     old: pods.Pod | None = None
     new: pods.Pod | None = None
 
+    def is_end_of(self, pod: pods.Pod) -> bool:
+        """Whether this very pod left: it cannot have what it gave back."""
+        return self.new is None and self.old is not None and self.old.uid == pod.uid
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class QuotaChange:
@@ -160,7 +164,12 @@ _HINTS: Final[Mapping[str, _Hint]] = {
     taints.NAME: _Hint(node=nodehints.untainted, own=_changed("tolerations")),
     affinity.NAME: _Hint(node=nodehints.matching, own=_changed("node_selector", "affinity")),
     nodeports.NAME: _Hint(node=nodehints.added, pod=podhints.frees_ports, own=_changed("ports")),
-    fit.NAME: _Hint(node=nodehints.roomier, pod=podhints.leaves_room, own=_changed("requests")),
+    fit.NAME: _Hint(
+        node=nodehints.roomier,
+        pod=podhints.leaves_room,
+        object=objecthints.maps,
+        own=_changed("requests"),
+    ),
     volumerestrictions.NAME: _Hint(
         node=nodehints.added,
         pod=podhints.frees_disks,

@@ -42,7 +42,6 @@ class Facts:
         holder: the pod that the shared lock names, ``UNSEEN`` where the watch has none.
         leaving_since_s: monotonic time since when that pod needs the lock no more, or since when
             its removal was ordered; None where it needs it or nothing is known.
-        bind_in_flight: a bind of ours for the pod that the shared lock names is under way.
         open: pods bound here that a plugin which finds no lock may take for its own.
         has_free_types: it offers devices of types that need no lock, whose pods come at any time.
     """
@@ -53,7 +52,6 @@ class Facts:
     values: Mapping[str, Value] = dataclasses.field(default_factory=dict)
     holder: nodelock.Holder | nodelock.Trace = nodelock.Trace.UNSEEN
     leaving_since_s: float | None = None
-    bind_in_flight: bool = False
     open: tuple[serving.Service, ...] = ()
     has_free_types: bool = False
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container
+from collections.abc import Collection
 
 from hami_operator.devices import registry as registries
 from hami_operator.protocol import instant, keys, nodelock
@@ -76,7 +76,6 @@ class LockWatch:
         self,
         name: str,
         record: records.Node | None,
-        binding: Container[str],
         words: Collection[str] = (),
     ) -> locks.Facts:
         """All that is known about the locks of one node.
@@ -84,7 +83,6 @@ class LockWatch:
         Args:
             name: the node.
             record: what is known of it.
-            binding: UIDs of the pods whose bind by us is under way.
             words: the device types that it has, usable now or not.
         """
         named = self._locks.holder(name)
@@ -96,7 +94,6 @@ class LockWatch:
             values=self._locks.values(name),
             holder=self.services.holder(pod) if pod is not None else nodelock.Trace.UNSEEN,
             leaving_since_s=self._locks.leaving_since_s(name),
-            bind_in_flight=pod is not None and pod.uid in binding,
             open=self.services.on(name),
             has_free_types=not self._free.isdisjoint(words),
         )

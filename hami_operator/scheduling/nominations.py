@@ -9,6 +9,7 @@ from __future__ import annotations
 import bisect
 import dataclasses
 from collections.abc import Mapping
+from types import MappingProxyType
 
 from hami_operator.devices import registry as registries
 from hami_operator.protocol import decision
@@ -31,6 +32,18 @@ class Nomination:
     node: str
     slots: Mapping[str, decision.Slots]
 
+    def is_for(self, node: str, slots: Mapping[str, decision.Slots]) -> bool:
+        """Whether it is about this node and these cards."""
+        return (self.node, self.slots) == (node, slots)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Saved:
+    """All promises of a moment, to be restored."""
+
+    known: Mapping[str, Nomination]
+    ended: tuple[Nomination, ...]
+
 
 class Nominations:
     """All promises, by pod and by node.
@@ -49,14 +62,17 @@ class Nominations:
         self._books = books
         self._known: dict[str, Nomination] = {}
         self._on: dict[str, dict[str, Nomination]] = {}
+        self._ended: list[Nomination] = []
         self._views: dict[
             tuple[str, tuple[str, ...]], tuple[snapshot.NodeView, snapshot.NodeView]
         ] = {}
 
     def put(self, pod: pods.Pod, node: str, slots: Mapping[str, decision.Slots]) -> None:
         """Promise a pod room on a node, instead of any other that it was promised."""
-        self.drop(pod.uid)
+        before = self.drop(pod.uid)
         made = Nomination(pod=pod, node=node, slots=slots)
+        if before is not None and before.is_for(node, slots):
+            self._ended.remove(before)
         self._known[pod.uid] = made
         self._on.setdefault(node, {})[pod.uid] = made
 
@@ -68,7 +84,27 @@ class Nominations:
             if not self._on[found.node]:
                 del self._on[found.node]
             self._forget_views(found.node)
+            self._ended.append(found)
         return found
+
+    def take_ended(self) -> tuple[Nomination, ...]:
+        """Promises that hold since the last call no more: others may have that room now."""
+        ended = tuple(self._ended)
+        self._ended.clear()
+        return ended
+
+    def save(self) -> Saved:
+        """All promises as they are."""
+        return Saved(known=dict(self._known), ended=tuple(self._ended))
+
+    def restore(self, saved: Saved) -> None:
+        """Make it that moment again."""
+        self._known = dict(saved.known)
+        self._ended = list(saved.ended)
+        self._on = {}
+        for uid, one in self._known.items():
+            self._on.setdefault(one.node, {})[uid] = one
+        self._views.clear()
 
     def get(self, uid: str) -> Nomination | None:
         """What a pod was promised."""
@@ -114,6 +150,18 @@ class Nominations:
             return views
         return tuple(changed.get(at, view) for at, view in enumerate(views))
 
+    def room(
+        self, views: tuple[snapshot.NodeView, ...], pod: pods.Pod
+    ) -> tuple[snapshot.NodeView, ...]:
+        """The node that ``pod`` was promised, without the cards of those types that it was not.
+
+        None where it was promised no cards. Others may have been promised those that are free.
+        """
+        promise = self._known.get(pod.uid)
+        if promise is None or not promise.slots:
+            return ()
+        return tuple(_narrowed(view, promise) for view in views if view.name == promise.node)
+
     def _view(
         self, view: snapshot.NodeView, guests: tuple[whatif.Guest, ...]
     ) -> snapshot.NodeView:
@@ -130,3 +178,11 @@ class Nominations:
     def _forget_views(self, node: str) -> None:
         for key in [key for key in self._views if key[0] == node]:
             del self._views[key]
+
+
+def _narrowed(view: snapshot.NodeView, promise: Nomination) -> snapshot.NodeView:
+    cards = dict(view.cards)
+    for word, slots in promise.slots.items():
+        ids = {pick.id for slot in slots for pick in slot}
+        cards[word] = tuple(one for one in view.cards.get(word, ()) if one.card.id in ids)
+    return dataclasses.replace(view, cards=MappingProxyType(cards))

@@ -8,8 +8,10 @@ from typing import Final
 from hami_operator.scheduling import filters, gang, objects
 from hami_operator.scheduling import pod as pods
 from hami_operator.scheduling.filters import (
+    backed,
     dynamic,
     interpod,
+    resources,
     volumebinding,
     volumelimits,
     volumerestrictions,
@@ -44,12 +46,18 @@ def concerns(pod: pods.Pod, change: objects.Change) -> bool:
     if change.kind is Kind.RESOURCE_CLAIM:
         wanted = (one.claim for one in pod.resource_claims)
         return new.namespace == pod.namespace and new.name in wanted
-    if change.kind is Kind.POD_GROUP:
-        return (new.namespace, new.name) == (pod.namespace, pod.gang.name)
+    if change.kind in {Kind.POD_GROUP, Kind.NATIVE_GROUP}:
+        native = change.kind is Kind.NATIVE_GROUP
+        return gang.Key(new.namespace, new.name, native) == gang.key_of(pod)
     if change.kind is Kind.VOLUME and new.claim is not None:
         namespace, name, _ = new.claim
         return namespace == pod.namespace and name in pod.volumes.claim_names
     return True
+
+
+def maps(pod: pods.Pod, change: objects.Change) -> bool:
+    """A DeviceClass says of a resource that the pod asks for what it stands for."""
+    return change.kind is Kind.DEVICE_CLASS and backed.helps(pod, change.new or change.old)
 
 
 def affected(kind: Kind) -> frozenset[str]:
@@ -59,6 +67,7 @@ def affected(kind: Kind) -> frozenset[str]:
 
 _FILTERS: Final[Mapping[Kind, tuple[str, ...]]] = {
     Kind.POD_GROUP: (gang.PLUGIN,),
+    Kind.NATIVE_GROUP: (gang.PLUGIN,),
     Kind.CLAIM: (
         volumerestrictions.NAME,
         volumelimits.NAME,
@@ -73,5 +82,5 @@ _FILTERS: Final[Mapping[Kind, tuple[str, ...]]] = {
     Kind.ATTACHMENT: (volumelimits.NAME,),
     Kind.NAMESPACE: (interpod.NAME,),
     Kind.RESOURCE_CLAIM: (dynamic.NAME,),
-    Kind.DEVICE_CLASS: (dynamic.NAME,),
+    Kind.DEVICE_CLASS: (dynamic.NAME, resources.NAME),
 }

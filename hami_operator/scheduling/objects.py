@@ -15,7 +15,7 @@ from hami_operator.scheduling import fields, gang, resourceclaims, storage
 
 
 class Kind(enum.Enum):
-    """Kinds, by their name in paths of the API."""
+    """Kinds, by their name in paths of the API; where two have the same, with their group."""
 
     CLAIM = "persistentvolumeclaims"
     VOLUME = "persistentvolumes"
@@ -28,6 +28,7 @@ class Kind(enum.Enum):
     RESOURCE_CLAIM = "resourceclaims"
     DEVICE_CLASS = "deviceclasses"
     POD_GROUP = "podgroups"
+    NATIVE_GROUP = "podgroups.scheduling.k8s.io"
 
 
 STORAGE: Final = frozenset(
@@ -50,6 +51,8 @@ DYNAMIC: Final = frozenset({Kind.RESOURCE_CLAIM, Kind.DEVICE_CLASS})
 
 GROUPS: Final = frozenset({Kind.POD_GROUP})
 """What must be known to place a pod of a gang that does not say how large that is."""
+NATIVE_GROUPS: Final = frozenset({Kind.NATIVE_GROUP})
+"""What must be known to place a pod with ``spec.schedulingGroup``."""
 
 
 class Record(Protocol):
@@ -143,6 +146,7 @@ class Objects:
         self.resource_claims = Shelf(resourceclaims.read_claim)
         self.device_classes = Shelf(resourceclaims.read_class)
         self.groups = Shelf(gang.read_group)
+        self.native_groups = Shelf(gang.read_native)
         self.namespaces: dict[str, Mapping[str, str]] = {}
         self._namespaces = Shelf(_read_namespace)
         self._complete: set[Kind] = set()
@@ -160,7 +164,13 @@ class Objects:
             Kind.RESOURCE_CLAIM: self.resource_claims,
             Kind.DEVICE_CLASS: self.device_classes,
             Kind.POD_GROUP: self.groups,
+            Kind.NATIVE_GROUP: self.native_groups,
         }
+
+    def group_of(self, key: gang.Key) -> gang.Group | None:
+        """The PodGroup of a gang; None if there is none."""
+        shelf = self.native_groups if key.native else self.groups
+        return shelf.get(key.name, key.namespace)
 
     def take_wanted(self) -> frozenset[Kind]:
         """Kinds that were asked for since this was last called, each once."""

@@ -12,6 +12,7 @@ from hami_operator.scheduling import (
     allocator,
     disruption,
     effects,
+    gang,
     ledger,
     nominations,
     preemption,
@@ -73,6 +74,15 @@ class Try:
     quota_held: bool = False
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Saved:
+    """What a preemptor remembers, to be restored."""
+
+    promises: nominations.Saved
+    doomed: Mapping[str, str]
+    budgets: disruption.Budgets
+
+
 class Preemptor:
     """Tries to make room for pods that found none.
 
@@ -132,6 +142,22 @@ class Preemptor:
         self._doomed.pop(uid, None)
         self.promises.drop(uid)
 
+    def save(self) -> Saved:
+        """All that `run` changes."""
+        promises = self.promises.save()
+        return Saved(promises=promises, doomed=dict(self._doomed), budgets=self.budgets)
+
+    def restore(self, saved: Saved) -> None:
+        """Undo every `run` since."""
+        self.promises.restore(saved.promises)
+        self._doomed = dict(saved.doomed)
+        self.budgets = saved.budgets
+
+    def charge(self, verdict: Verdict) -> None:
+        """Let the budgets allow less by the victims of this verdict."""
+        victims = (self._seen.get(one.pod.uid) for one in verdict.victims)
+        self.budgets = self.budgets.after(pod for pod in victims if pod is not None)
+
     def restart(self, waiting: Iterable[pods.Pod]) -> None:
         """A new term begins: what the last one promised, and whose end it ordered, is on the pods.
 
@@ -181,7 +207,7 @@ class Preemptor:
             lower = list(self._lower(view.name, wanted.pod))
             if lower and self._concerns(lower, refused, wanted.words):
                 self._turn += 1
-                movable = tuple(one for one in lower if not self._leaves(one))
+                movable = tuple(one for one in lower if self._may_go(one, wanted.pod))
                 yield self._bench(wanted, view, movable)
 
     def _concerns(
@@ -211,6 +237,7 @@ class Preemptor:
             registry=self._registry,
             words=wanted.words,
             judge=lambda gone, books: wanted.judge(gone | leaving, books),
+            empties=bool(leaving),
         )
 
     def _lower(self, node: str, pod: pods.Pod) -> Iterator[pods.Pod]:
@@ -221,6 +248,11 @@ class Preemptor:
             for one in found
             if one is not None and one.priority < pod.priority and _MIRROR not in one.annotations
         )
+
+    def _may_go(self, one: pods.Pod, pod: pods.Pod) -> bool:
+        """Whether it stays so far, and is not of the gang that it would have to go for."""
+        is_mate = bool(pod.gang.name) and gang.key_of(one) == gang.key_of(pod)
+        return not is_mate and not self._leaves(one)
 
     def _leaves(self, pod: pods.Pod) -> bool:
         return pod.terminating or pod.uid in self._doomed

@@ -8,6 +8,9 @@ from typing import Any, Final
 
 from hami_operator.scheduling import fields, nodeselector, storage
 
+IMPLICIT: Final = "deviceclass.resource.kubernetes.io/"
+"""What precedes the name of a DeviceClass in the resource that stands for its devices."""
+
 MOST_USERS: Final = 256
 """How many pods the API server lets share a claim."""
 
@@ -55,10 +58,15 @@ class Claim:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Class:
-    """A DeviceClass; only that it exists matters here."""
+    """A DeviceClass.
+
+    Attributes:
+        resources: resources by which pods may ask for its devices.
+    """
 
     name: str
     uid: str
+    resources: frozenset[str] = frozenset()
 
 
 def wanted(
@@ -102,8 +110,12 @@ def read_class(raw: Mapping[str, Any]) -> Class:
     """A DeviceClass."""
     found = fields.Fields()
     meta = found.mapping(raw, "metadata", "")
+    name = found.text(meta, "name", "metadata.")
+    extended = found.text(found.mapping(raw, "spec", ""), "extendedResourceName", "spec.")
     return Class(
-        name=found.text(meta, "name", "metadata."), uid=found.text(meta, "uid", "metadata.")
+        name=name,
+        uid=found.text(meta, "uid", "metadata."),
+        resources=frozenset({f"{IMPLICIT}{name}", extended} - {""}),
     )
 
 
@@ -123,8 +135,9 @@ def _classes(devices: Mapping[str, Any], found: fields.Fields) -> Iterator[tuple
     for place, request in found.items(devices, "requests", "spec.devices."):
         name = found.text(request, "name", f"{place}.")
         exactly = found.mapping(request, "exactly", f"{place}.")
-        if exactly:
-            yield name, found.text(exactly, "deviceClassName", f"{place}.exactly.")
+        plain = exactly or request  # v1beta1 has no such level
+        if "deviceClassName" in plain:
+            yield name, found.text(plain, "deviceClassName", f"{place}.exactly.")
         for where, option in found.items(request, "firstAvailable", f"{place}."):
             full = f"{name}/{found.text(option, 'name', f'{where}.')}"
             yield full, found.text(option, "deviceClassName", f"{where}.")

@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-GANG: Final = "GangScheduling"
+WORKLOAD: Final = "GangScheduling by spec.workloadRef"
+"""Kubernetes 1.35 alone; 1.36 has ``spec.schedulingGroup`` in its stead."""
 
 
 def filters(spec: Mapping[str, Any]) -> tuple[str, ...]:
-    """Names of rules, as kube-scheduler calls them."""
-    if spec.get("schedulingGroup") or spec.get("workloadRef"):
-        return (GANG,)
-    return ()
+    """Names of rules."""
+    return (WORKLOAD,) if spec.get("workloadRef") else ()

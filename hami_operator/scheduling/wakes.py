@@ -11,6 +11,7 @@ from hami_operator.scheduling import (
     hints,
     ledger,
     nodes,
+    nominations,
     objecthints,
     objects,
     queue,
@@ -86,6 +87,12 @@ class Wakes:
         cause = hints.PodChange(old=None, new=pod)
         self.queue.wake(Wake(cause=cause), now, among=hints.BY_ARRIVAL)
 
+    def by_promise(self, promise: nominations.Nomination, now: instant.Instant) -> None:
+        """Wake by room that a pod was promised and is not held for it any more."""
+        left = dataclasses.replace(promise.pod, node_name=promise.node)
+        wake = Wake(cause=hints.PodChange(old=left), words=frozenset(promise.slots))
+        self.queue.wake(wake, now)
+
     def by_object(self, change: objects.Change | None, now: instant.Instant) -> None:
         """Wake by a claim, a volume or another object beside pods and nodes."""
         if change is not None:
@@ -103,6 +110,8 @@ class Wakes:
 
         A pod that nobody rejected, since there was no node, is helped by anything.
         """
+        if isinstance(event.cause, hints.PodChange) and event.cause.is_end_of(item.pod):
+            return False
         if not item.plugins:
             return True
         plugins = item.plugins

@@ -65,10 +65,12 @@ class World:
     def __init__(self, registry: registries.Registry, settings: all_settings.Settings) -> None:
         self._settings = settings
         rules = all_rules.Rules.of(registry, settings)
-        self.nodes = registered.Nodes(registry, settings.device_timeout_s)
+        self.nodes = registered.Nodes(
+            registry, settings.device_timeout_s, settings.node_label_selector
+        )
         self.ledger = ledger.Ledger(registry)
         self.quotas = quotas.Quotas(registry)
-        self.oddities = oddities.Oddities(self.nodes, self.ledger)
+        self.oddities = oddities.Oddities(self.nodes, self.ledger, registry)
         self._waking = wakes.Wakes(self.nodes, rules.options, registry.owned_pod_keys)
         self._seen = sightings.Sightings()
         self._locks = lockwatch.LockWatch(registry, settings.node_lock_timeout_s, self._seen)
@@ -178,6 +180,7 @@ class World:
         self._attempts.forget(uid)
         self._attempts.preemptor.gone(uid)
         transition = self.ledger.gone(uid)
+        self._attempts.offer(now)
         told = self._told(self.oddities.gone(uid, transition))
         if pod is None:
             return told
@@ -245,8 +248,9 @@ class World:
         """What follows from time alone; to be called every second or so."""
         expired = self.nodes.expire(now)
         self.queue.flush(now)
+        bugs = tuple(map(reports.miscounted, self.ledger.take_miscounts()))
         if not self.active:
-            return ()
+            return bugs
         timeout_s = self._settings.node_lock_timeout_s
         stuck = (
             reports.stuck(service, self._cards(service.pod.uid), timeout_s)
@@ -254,11 +258,7 @@ class World:
         )
         told = (effect for change in expired for effect in change.effects)
         overdue = self._attempts.assembly.overdue(now)
-        return (*told, *stuck, *self._locks.stale(now), *overdue)
-
-    def handshakes(self, now: instant.Instant) -> Mapping[str, Mapping[str, str]]:
-        """Node to the handshake annotations to write on it at this tick."""
-        return self.nodes.due(now)
+        return (*bugs, *told, *stuck, *self._locks.stale(now), *overdue)
 
     def next_due(self, now: instant.Instant) -> float | None:
         """Seconds until a pod may be tried by time alone; None if none will be."""
@@ -317,9 +317,11 @@ class World:
 
     def lock_facts(self, node: str) -> locks.Facts:
         """What the watch knows about the locks of a node, for whoever wants to bind there."""
-        return self._locks.facts(
-            node, self.nodes.get(node), self._attempts.under_way(), self.nodes.standings(node)
-        )
+        return self._locks.facts(node, self.nodes.get(node), self.nodes.standings(node))
+
+    def is_binding(self, uid: str) -> bool:
+        """Whether a bind is ordered for that pod and not answered yet."""
+        return uid in self._attempts.under_way()
 
     def accounts(self, namespace: str) -> quotas.Accounts | None:
         """What a namespace may hold and holds; None where no quota limits its devices."""
@@ -347,10 +349,15 @@ class World:
         self.queue.remove(pod.uid)
         self._attempts.forget(pod.uid)
         self._attempts.preemptor.promises.drop(pod.uid)
+        if pod.uid not in self.ledger:
+            self._attempts.assembly.joined(pod, now)
         ours = pod.scheduler_name == self._settings.scheduler_name and not self.active
         transition = self.ledger.observe(pod, ours=ours)
         self._attempts.neighbours.add(pod, pod.node_name)
+        self._attempts.offer(now)
         told = [*self.oddities.found(pod, transition.findings), *self._refusal(pod)]
+        if before is not None and not transition.findings:
+            told += self.oddities.changed(before, pod)
         if self.active and transition.findings:
             told += self.oddities.node_changed(pod.node_name)
         self._waking.by_pod(before, pod, transition, now)

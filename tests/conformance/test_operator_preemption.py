@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import json
 from collections.abc import AsyncIterator, Iterable
+from typing import Any
 
 from hami_operator.protocol import keys
 from tests import builders
@@ -13,12 +15,15 @@ from tests.conformance import workload
 from tests.conformance.cluster import QUICK, Cluster
 
 ALLOCATED = "hami.io/vgpu-devices-allocated"
+REGISTER = "hami.io/node-nvidia-register"
 SLOW = dataclasses.replace(QUICK, grace_s=4.0)
 """Pods take some seconds to end, so that others have time to come in between."""
 
 
 @contextlib.asynccontextmanager
-async def priorities(cluster: Cluster, **values: int) -> AsyncIterator[None]:
+async def priorities(
+    cluster: Cluster, *, policy: str = "PreemptLowerPriority", **values: int
+) -> AsyncIterator[None]:
     """PriorityClasses of these names, with this test's prefix, inside the block."""
     path = "/apis/scheduling.k8s.io/v1/priorityclasses"
     for name, value in values.items():
@@ -27,6 +32,7 @@ async def priorities(cluster: Cluster, **values: int) -> AsyncIterator[None]:
             "kind": "PriorityClass",
             "metadata": {"name": f"{cluster.prefix}{name}"},
             "value": value,
+            "preemptionPolicy": policy,
         }
         status, answer = await cluster.api.post(path, body)
         assert status == 201, answer
@@ -98,6 +104,73 @@ async def test_the_cheapest_sufficient_victims_go_and_nobody_steals_their_card(
 def ending(cluster: Cluster, names: Iterable[str]) -> list[str]:
     found = ((name, cluster.pods.get(name)) for name in names)
     return [name for name, pod in found if pod and "deletionTimestamp" in pod["metadata"]]
+
+
+def on_card(name: str, uuid: str) -> builders.PodBuilder:
+    """A quarter of one card, and of no other."""
+    pod = builders.pod(name).container(limits=workload.ask("NVIDIA", cores=25))
+    return pod.annotate({"nvidia.com/use-gpuuuid": uuid})
+
+
+async def test_exactly_the_cheapest_victims_go_and_a_pod_that_may_not_push_takes_nothing(
+    cluster: Cluster,
+) -> None:
+    """On ``a`` two that nobody protects, of the lowest priority, are enough; ``b`` costs more."""
+    node = f"{cluster.prefix}1"
+    async with (
+        cluster.fleet([workload.host(node, nvidia=2)], behaviour=SLOW),
+        priorities(cluster, high=1000, low=20, lowest=10),
+        priorities(cluster, policy="Never", middle=500),
+    ):
+        await cluster.deciding()
+        a, b = sorted(json.loads(cluster.node_annotation(node, REGISTER) or "[]"), key=id_of)
+        ranks = {"a-0": "lowest", "a-1": "lowest", "a-2": "lowest", "a-3": "lowest"}
+        ranks |= {"b-0": "lowest", "b-1": "low", "b-2": "low", "b-3": "low"}
+        for name, rank in ranks.items():
+            pod = on_card(name, id_of(a if name.startswith("a") else b))
+            pod = pod.put("spec.priorityClassName", f"{cluster.prefix}{rank}")
+            await cluster.pod(pod.label("app", "db" if name in ("a-1", "a-2") else "web"))
+        await cluster.run(*ranks)
+        await protect(cluster, app="db")
+
+        await cluster.pod(urgent(cluster, "high", "high", 50))
+        await cluster.until(lambda: len(ending(cluster, ranks)) == 2, "two victims end")
+        assert ending(cluster, ranks) == ["a-0", "a-3"]
+        assert cluster.where("high") == ""
+        for name in ("a-0", "a-3"):
+            assert disruption(cluster, name) == (
+                "True",
+                "PreemptionByScheduler",
+                "hami-scheduler: preempting to accommodate a higher priority pod",
+            )
+        await cluster.pod(urgent(cluster, "middle", "middle", 50))
+        await cluster.bound("high")
+        assert [name for name in ranks if cluster.pods.get(name) is None] == ["a-0", "a-3"]
+        assert card(cluster, "high") == (node, id_of(a))
+        uid = pod_of(cluster, "high")["metadata"]["uid"]
+        for name in ("a-0", "a-3"):
+            (event,) = await cluster.told("Preempted", name)
+            assert event["note"] == f"Preempted by pod {uid} on node {node}"
+        await cluster.run("high")
+        await cluster.waits("middle", "not eligible due to preemptionPolicy=Never.")
+        assert await cluster.overbooked() == []
+
+
+def pod_of(cluster: Cluster, name: str) -> dict[str, Any]:
+    found = cluster.pods.get(name)
+    assert found is not None
+    return found
+
+
+def id_of(registered: dict[str, Any]) -> str:
+    return str(registered["id"])
+
+
+def disruption(cluster: Cluster, name: str) -> tuple[str, ...]:
+    """What the condition ``DisruptionTarget`` of a pod says."""
+    conditions = pod_of(cluster, name)["status"]["conditions"]
+    (found,) = (one for one in conditions if one["type"] == "DisruptionTarget")
+    return found["status"], found["reason"], found["message"]
 
 
 async def test_a_protected_pod_goes_where_nobody_else_is_left(cluster: Cluster) -> None:

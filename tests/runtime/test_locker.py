@@ -304,6 +304,25 @@ async def test_an_expired_lock_of_a_pod_that_waits_for_its_devices_is_told_once(
         assert on.node_of() == "n1"
 
 
+async def test_an_expired_lock_is_left_to_its_holder_while_we_bind_that_one() -> None:
+    """An earlier life of ours took it for p, which now stands behind a in the same line."""
+    together = {keys.GANG_NAME: "g", keys.GANG_MIN_MEMBER: "2"}  # decided in one step
+    async with bench.running() as on:
+        on.add_node()
+        on.add(on.ask("p").annotate(together).gate("later"))
+        on.set_lock(f"{stamp()},default,p")
+        await on.run(310.0)
+        on.add(on.ask("a").annotate(together))
+        on.patch_pod({"spec": {"schedulingGates": None}}, "p")
+        await on.run(2.0)
+        assert (on.node_of("p"), on.node_of("a")) == ("n1", "")
+        assert (on.lock() or "").endswith(",default,p")
+        assert on.notes("NodeLockTakenOver") == []
+        on.serve("p")
+        await on.run(10.0)
+        assert on.node_of("a") == "n1"
+
+
 # ---- asking for the holder
 
 

@@ -89,6 +89,89 @@ async def test_the_pod_waits_until_its_volume_is_made_and_is_then_bound() -> Non
         assert on.widened == [objects.STORAGE]
 
 
+def nominated(on: bench.Bench, name: str = "p") -> str | None:
+    return on.pod(name)["status"].get("nominatedNodeName")
+
+
+async def test_the_pod_says_during_the_wait_where_it_is_expected() -> None:
+    async with bench.running() as on:
+        on.add_node()
+        put_class(on)
+        put_claim(on)
+        on.add(asking(on))
+        await on.run(20.0)
+        assert (nominated(on), on.node_of()) == ("n1", "")
+        assert on.api.calls.count("PATCH pods/p/status") == 2  # the first said what it waits for
+        uid = on.pod()["metadata"]["uid"]
+        assert on.api.body("PATCH pods/p/status") == {
+            "metadata": {"uid": uid}, "status": {"nominatedNodeName": "n1"}
+        }  # fmt: skip
+        put_volume(on)
+        bind_claim(on)
+        await on.run(2.0)
+        assert (nominated(on), on.node_of()) == (None, "n1")
+
+
+@pytest.mark.parametrize(
+    ("call", "how"),
+    [
+        pytest.param("", {}, id="the volume could not be made"),
+        pytest.param(BIND, {"status": 403}, id="the bind is refused"),
+    ],
+)
+async def test_a_wait_that_comes_to_nothing_leaves_no_node_on_the_pod(
+    call: str, how: dict[str, Any]
+) -> None:
+    async with bench.running() as on:
+        on.add_node()
+        put_class(on)
+        put_claim(on)
+        on.add(asking(on))
+        await on.run(2.0)
+        assert nominated(on) == "n1"
+        if call:
+            on.api.fail(call, errors.Forbidden("no", **how), times=99)
+            put_volume(on)
+            bind_claim(on)
+        else:
+            on.patch_node({"spec": {"unschedulable": True}})
+            annotate(on, None)
+        await on.run(1.5)
+        assert nominated(on) is None
+        assert on.node_of() == ""
+
+
+async def test_what_the_pod_was_promised_before_the_wait_stays_on_it() -> None:
+    async with bench.running() as on:
+        on.add_node()
+        put_class(on)
+        put_claim(on)
+        on.add(asking(on))
+        on.store.patch(
+            "pods", ("default", "p"), orjson.dumps({"status": {"nominatedNodeName": "n1"}}),
+            subresource="status",
+        )  # fmt: skip
+        await on.run(2.0)
+        on.patch_node({"spec": {"unschedulable": True}})
+        annotate(on, None)
+        await on.run(1.5)
+        assert nominated(on) == "n1"
+
+
+async def test_a_node_that_cannot_be_named_holds_nothing_up() -> None:
+    async with bench.running() as on:
+        on.add_node()
+        put_class(on)
+        put_claim(on)
+        on.add(asking(on))
+        on.api.fail("PATCH pods/p/status", errors.Forbidden("no", status=403), times=99)
+        await on.run(2.0)
+        put_volume(on)
+        bind_claim(on)
+        await on.run(2.0)
+        assert on.node_of() == "n1"
+
+
 async def test_a_plain_pod_needs_no_more_watches() -> None:
     async with bench.running() as on:
         on.add_node()

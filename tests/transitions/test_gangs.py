@@ -17,6 +17,7 @@ from tests.transitions.stage import Stage, gpus, placed, wants
 Place = queue.Place
 CARD = 10_000
 GROUP = objects.Kind.POD_GROUP
+NATIVE = objects.Kind.NATIVE_GROUP
 
 
 def member(gang: str, number: int, size: int, mem: int = CARD) -> builders.PodBuilder:
@@ -86,7 +87,8 @@ def test_a_gang_that_cannot_fit_says_which_pod_fails_and_why_and_leaves_no_trace
     assert texts(told) == {
         "0/1 nodes are available: gang default/g needs 4 pods at once: 3 find room, and g-03 does "
         "not: 0/1 nodes are available: 1 card(s) have too little free memory "
-        "(CardInsufficientMemory) (GangIncomplete)."
+        "(CardInsufficientMemory) (GangIncomplete). preemption: 0/1 nodes are available: "
+        "1 No preemption victims found for incoming pod."
     }
     assert binds(told) == []
     assert stage.state.held == frozenset()
@@ -267,11 +269,340 @@ def test_a_podgroup_that_comes_later_wakes_its_pods() -> None:
     assert names(binds(stage.attempts())) == ["a", "b"]
 
 
-def test_a_gang_ends_no_other_pods() -> None:
+def native(gang: str, number: int) -> builders.PodBuilder:
+    """A pod of a gang of Kubernetes' own."""
+    return wants(f"{gang}-{number:02}", mem=CARD).put("spec.schedulingGroup.podGroupName", gang)
+
+
+def group(name: str, **spec: Any) -> dict[str, Any]:
+    """A PodGroup of Kubernetes' own."""
+    meta = {"namespace": "default", "name": name, "uid": f"uid-group-{name}"}
+    return {"metadata": meta, "spec": spec}
+
+
+def together(name: str, count: int) -> dict[str, Any]:
+    return group(name, schedulingPolicy={"gang": {"minCount": count}})
+
+
+def shown(stage: Stage, *groups: dict[str, Any]) -> None:
+    """The watch of Kubernetes' own PodGroups shows these, and has listed all."""
+    for one in groups:
+        stage.world.object_seen(NATIVE, one, stage.now)
+    stage.world.objects_listed(NATIVE, stage.now)
+
+
+def test_kubernetes_own_groups_are_watched_once_a_pod_names_one() -> None:
+    stage = fleet(cards=2)
+    stage.pod(wants("plain"))
+    assert not [one for one in stage.attempts() if isinstance(one, effects.Watch)]
+    stage.pod(native("g", 0))
+    told = stage.attempts()
+    assert [one.kinds for one in told if isinstance(one, effects.Watch)] == [{NATIVE}]
+    assert any(
+        "waiting for the first list of podgroups.scheduling.k8s.io" in text for text in texts(told)
+    )
+
+
+def test_a_gang_of_kubernetes_own_is_bound_in_one_step() -> None:
+    stage = fleet(cards=3)
+    shown(stage, together("g", 3))
+    stage.pod(native("g", 0), native("g", 1))
+    told = stage.attempts()
+    assert binds(told) == []
+    assert any("gang default/g needs 3 pods at once: 2 are here" in text for text in texts(told))
+    stage.pod(native("g", 2))
+    assert names(binds(stage.world.attempt(stage.now))) == ["g-00", "g-01", "g-02"]
+
+
+def test_a_pod_waits_for_its_group_of_kubernetes_own() -> None:
+    stage = fleet(cards=3)
+    shown(stage)
+    stage.pod(native("g", 0), native("g", 1))
+    told = stage.attempts()
+    assert binds(told) == []
+    assert {text.partition(" preemption")[0] for text in texts(told)} == {
+        "0/1 nodes are available: PodGroup default/g of scheduling.k8s.io does not exist "
+        "(GangIncomplete)."
+    }
+    stage.wait(20)
+    stage.world.object_seen(GROUP, together("g", 2), stage.now)  # another kind of that name
+    assert stage.attempts() == ()
+    stage.world.object_seen(NATIVE, together("g", 2), stage.now)
+    assert names(binds(stage.attempts())) == ["g-00", "g-01"]
+
+
+def test_pods_of_a_basic_group_are_placed_one_by_one() -> None:
     stage = fleet(cards=1)
-    stage.pod(placed(wants("low", mem=CARD), "n0", f"GPU-0,NVIDIA,{CARD},0:;"))
-    stage.pod(*(one.priority(10) for one in members("g", 2)))
-    assert not [one for one in stage.attempts() if isinstance(one, effects.Evict)]
+    shown(stage, group("g", schedulingPolicy={"basic": {}}))
+    stage.pod(native("g", 0), native("g", 1))
+    assert stage.run()[0] == "bind g-00 to n0"
+    assert stage.place("g-01") is Place.UNSCHEDULABLE
+
+
+def test_a_group_with_wishes_that_are_not_known_keeps_its_pods_waiting() -> None:
+    stage = fleet(cards=2)
+    wishes = {"schedulingConstraints": {"topology": [{"key": "rack"}]}}
+    one, other = together("g", 2), group("h", schedulingPolicy={"basic": {}})
+    shown(stage, {**one, "spec": one["spec"] | wishes}, {**other, "spec": other["spec"] | wishes})
+    stage.pod(native("g", 0), native("g", 1), native("h", 0))
+    told = stage.attempts()
+    assert binds(told) == []
+    assert all("asks for schedulingConstraints, which this" in text for text in texts(told))
+
+
+def test_gangs_of_the_same_name_and_different_kind_are_different() -> None:
+    stage = fleet(cards=4)
+    shown(stage, together("g", 2))
+    stage.pod(native("g", 0), member("g", 7, 2))
+    assert binds(stage.attempts()) == []
+    stage.pod(native("g", 1), member("g", 8, 2))
+    assert sorted(names(binds(stage.attempts()))) == ["g-00", "g-01", "g-07", "g-08"]
+
+
+def test_a_new_leader_looks_back_at_a_gang_as_soon_as_its_size_is_known() -> None:
+    half = placed(native("g", 0), "n0", f"GPU-0,NVIDIA,{CARD},0:;")
+    half = half.condition("PodScheduled", "True", lastTransitionTime="2026-03-01T11:59:30Z")
+    other = placed(wants("other", mem=CARD), "n0", f"GPU-1,NVIDIA,{CARD},0:;")
+    stage = Stage(active=False, gang_timeout_s=60.0)
+    stage.node(gpus("n0", 2, memory_mib=CARD))
+    stage.pod(half, other, native("g", 1))
+    stage.lead()
+    stage.attempts()
+    stage.wait(1)
+    shown(stage, together("g", 2))
+    stage.attempts()
+    stage.wait(1)
+    assert [text.split()[1] for text in stage.wait(61) if text.startswith("evict")] == ["g-00"]
+
+
+# ---- room for the whole gang
+
+
+def low(name: str, node: str, mem: int = CARD, minute: int = 0) -> builders.PodBuilder:
+    """A pod of no importance on the first card of a node."""
+    pod = placed(wants(name, mem=mem), node, f"GPU-0,NVIDIA,{mem},0:;")
+    return pod.started(f"2026-03-01T10:{minute:02}:00Z").phase("Running")
+
+
+def crowd(*pods: builders.PodBuilder, nodes: int, cards: int = 1, **given: Any) -> Stage:
+    """Nodes with these pods on them."""
+    stage = Stage(active=False, **given)
+    for number in range(nodes):
+        stage.node(gpus(f"n{number}", cards, memory_mib=CARD))
+    stage.pod(*pods)
+    stage.lead()
+    return stage
+
+
+def urgent(gang: str, size: int, mem: int = CARD) -> list[builders.PodBuilder]:
+    return [one.priority(10) for one in members(gang, size, mem)]
+
+
+def victims(told: tuple[effects.Effect, ...]) -> list[str]:
+    return sorted(one.pod.name for one in told if isinstance(one, effects.Evict))
+
+
+def promised(told: tuple[effects.Effect, ...]) -> dict[str, str | None]:
+    return {one.pod.name: one.nominated for one in told if isinstance(one, effects.Condition)}
+
+
+def test_victims_make_room_for_the_whole_gang_and_nobody_comes_between() -> None:
+    stage = crowd(low("a", "n0"), low("b", "n1"), nodes=2)
+    stage.pod(*urgent("g", 2))
+    told = stage.attempts()
+    assert (victims(told), promised(told)) == (["a", "b"], {"g-00": "n0", "g-01": "n1"})
+    stage.pod(wants("thief", mem=CARD).priority(5))
+    stage.gone("a")
+    stage.wait(20)
+    told = stage.attempts()
+    assert (binds(told), victims(told)) == ([], [])
+    assert any(text.endswith("terminating pod on the nominated node.") for text in texts(told))
+    stage.gone("b")
+    assert names(binds(stage.attempts())) == ["g-00", "g-01"]
+
+
+def test_only_as_many_go_as_the_gang_lacks_and_free_room_is_promised_as_well() -> None:
+    stage = crowd(low("a", "n0"), nodes=2)
+    stage.pod(*urgent("g", 2))
+    told = stage.attempts()
+    assert (victims(told), promised(told)) == (["a"], {"g-00": "n1", "g-01": "n0"})
+    stage.pod(wants("thief", mem=CARD).priority(5))
+    assert binds(stage.attempts()) == []
+    stage.gone("a")
+    assert names(binds(stage.attempts())) == ["g-00", "g-01"]
+
+
+def test_one_victim_makes_room_for_two() -> None:
+    stage = crowd(low("a", "n0"), low("b", "n1"), nodes=2)
+    stage.pod(*urgent("g", 2, CARD // 2))
+    told = stage.attempts()
+    assert len(victims(told)) == 1
+    assert len(set(promised(told).values())) == 1
+    stage.gone(*victims(told))
+    assert names(binds(stage.attempts())) == ["g-00", "g-01"]
+
+
+def test_where_not_all_would_find_room_nobody_goes_and_it_is_said_for_whom_there_is_none() -> None:
+    stage = crowd(low("a", "n0"), low("b", "n1"), nodes=2)
+    stage.pod(*urgent("g", 3))
+    before = stage.state
+    told = stage.attempts()
+    assert (victims(told), set(promised(told).values())) == ([], {None})
+    assert {text.partition("preemption: ")[2] for text in texts(told)} == {
+        "2 more would find room, and g-02 not: 0/2 nodes are available: "
+        "2 No preemption victims found for incoming pod."
+    }
+    assert (stage.state.held, stage.attempts()) == (before.held, ())
+    stage.pod(wants("next", mem=CARD).priority(5))
+    assert victims(stage.attempts()) != []  # nothing stayed promised
+
+
+def test_what_a_gang_took_from_others_in_thought_is_theirs_again() -> None:
+    stage = crowd(low("a", "n0"), nodes=1)
+    stage.pod(wants("middle", mem=CARD).priority(5))
+    assert victims(stage.attempts()) == ["a"]
+    stage.pod(*urgent("g", 2))
+    stage.attempts()
+    stage.gone("a")
+    assert names(binds(stage.attempts())) == ["middle"]
+
+
+def test_a_budget_is_spent_once_over_all_victims_of_a_gang() -> None:
+    """Alone, each of the two younger ones would be the cheapest, and would break no budget."""
+    spared = [low(name, f"n{n}", minute=9).label("app", "x") for n, name in enumerate("ab")]
+    stage = crowd(*spared, low("c", "n2"), nodes=3)
+    selector = {"matchLabels": {"app": "x"}}
+    stage.world.budget_seen(
+        {
+            "metadata": {"namespace": "default", "name": "x", "uid": "uid-x"},
+            "spec": {"selector": selector},
+            "status": {"disruptionsAllowed": 1},
+        }
+    )
+    stage.pod(*urgent("g", 2))
+    assert victims(stage.attempts()) == ["a", "c"]
+
+
+@pytest.mark.parametrize(
+    ("pods", "want"),
+    [
+        pytest.param(
+            [one.put("spec.preemptionPolicy", "Never") for one in urgent("g", 2)],
+            "preemption: not eligible due to preemptionPolicy=Never.",
+            id="they are not to push anybody off",
+        ),
+        pytest.param(
+            members("g", 2), "1 No preemption victims found for incoming pod.", id="all are equal"
+        ),
+        pytest.param(
+            urgent("g", 40),
+            "preemption: not tried, since more than 32 pods of the gang lack room.",
+            id="they are too many to look at",
+        ),
+    ],
+)
+def test_a_gang_for_which_nobody_has_to_go(pods: list[builders.PodBuilder], want: str) -> None:
+    stage = crowd(low("a", "n0"), nodes=1)
+    stage.pod(*pods)
+    told = stage.attempts()
+    assert victims(told) == []
+    assert all(text.endswith(want) for text in texts(told))
+
+
+def test_pods_above_the_minimum_push_nobody_off() -> None:
+    stage = crowd(*(low(name, f"n{number}") for number, name in enumerate("abc")), nodes=3)
+    stage.pod(*(member("g", number, 2).priority(10) for number in range(3)))
+    told = stage.attempts()
+    assert len(victims(told)) == 2
+    assert sorted(map(bool, promised(told).values())) == [False, True, True]
+
+
+def test_a_gang_that_is_too_small_again_is_promised_nothing() -> None:
+    stage = crowd(low("a", "n0"), low("b", "n1"), nodes=2)
+    stage.pod(*urgent("g", 2))
+    assert victims(stage.attempts()) == ["a", "b"]
+    stage.gone("a", "b", "g-01")
+    stage.wait(20)
+    stage.pod(wants("next", mem=CARD), wants("last", mem=CARD))
+    told = stage.attempts()
+    assert names(binds(told)) == ["next", "last"]
+    assert promised(told) == {"g-00": ""}
+
+
+def test_nobody_goes_for_another_pod_of_its_own_gang() -> None:
+    """The whole gang but for one is there, and the last one matters more than the others."""
+    mates = [
+        placed(member("g", number, 3), f"n{number}", f"GPU-0,NVIDIA,{CARD},0:;")
+        for number in range(2)
+    ]
+    stage = crowd(*mates, nodes=2)
+    stage.pod(member("g", 2, 3).priority(10))
+    assert victims(stage.attempts()) == []
+    stage.pod(wants("alone", mem=CARD).priority(10))
+    assert len(victims(stage.attempts())) == 1
+
+
+def test_a_victim_that_stays_is_replaced() -> None:
+    stage = crowd(low("a", "n0"), low("b", "n1"), nodes=2)
+    stage.pod(*urgent("g", 2))
+    assert victims(stage.attempts()) == ["a", "b"]
+    stage.gone("b")
+    stage.world.evict_failed("uid-a", stage.now)
+    stage.wait(20)
+    told = stage.attempts()
+    assert (victims(told), binds(told)) == (["a"], [])
+
+
+def test_a_new_leader_goes_on_where_the_last_one_has_chosen() -> None:
+    leaving = (
+        low("a", "n0")
+        .terminating()
+        .condition("DisruptionTarget", "True", reason="PreemptionByScheduler")
+    )
+    stage = crowd(leaving, low("b", "n1"), nodes=2)
+    first, second = urgent("g", 2)
+    nominated = "status.nominatedNodeName"
+    stage.pod(first.put(nominated, "n0"), second.put(nominated, "n1"))
+    told = stage.attempts()
+    assert victims(told) == ["b"]
+    stage.gone("a", "b")
+    assert names(binds(stage.attempts())) == ["g-00", "g-01"]
+
+
+@hypothesis_settings(max_examples=60, deadline=None)
+@given(
+    lows=st.lists(
+        st.tuples(
+            st.integers(0, 2), st.sampled_from((CARD // 2, CARD)), st.sampled_from((0, 5, 20))
+        ),
+        max_size=6,
+    ),
+    size=st.integers(2, 4),
+    mem=st.sampled_from((CARD // 2, CARD)),
+)
+def test_room_is_made_for_all_of_a_gang_or_nobody_goes(
+    lows: list[tuple[int, int, int]], size: int, mem: int
+) -> None:
+    """Whoever goes, goes for a gang that is bound as soon as all of them are gone."""
+    stage = Stage(active=False)
+    free = [CARD] * 3
+    for node in range(3):
+        stage.node(gpus(f"n{node}", 1, memory_mib=CARD))
+    for number, (node, held, priority) in enumerate(lows):
+        if held <= free[node]:
+            free[node] -= held
+            stage.pod(low(f"low-{number}", f"n{node}", held).priority(priority))
+    stage.lead()
+    stage.pod(*urgent("g", size, mem))
+    told = stage.attempts()
+    gone = victims(told)
+    if binds(told):
+        assert (len(binds(told)), gone) == (size, [])
+        return
+    assert bool(gone) == all(promised(told).values())
+    stage.gone(*gone)
+    stage.wait(20)
+    assert len(binds(stage.attempts())) == (size if gone else 0)
 
 
 @hypothesis_settings(max_examples=60, deadline=None)

@@ -104,24 +104,24 @@ def test_a_lock_that_was_there_before_we_looked_may_be_older() -> None:
     assert stage.world.lock_facts("n1").values[keys.NODE_LOCK].at_start is True
 
 
-def test_a_bind_of_ours_for_the_holder_is_known_to_be_under_way() -> None:
+def test_a_bind_is_known_to_be_under_way_until_it_lands() -> None:
     stage = Stage()
-    stage.node(locked())
+    stage.node(gpus("n1"))
     stage.pod(wants("a"))
-    assert stage.world.lock_facts("n1").bind_in_flight is False
+    assert not stage.world.is_binding("uid-a")
     order = stage.order()
-    assert stage.world.lock_facts("n1").bind_in_flight is True
+    assert stage.world.is_binding("uid-a")
     stage.land(order)
-    assert stage.world.lock_facts("n1").bind_in_flight is False
+    assert not stage.world.is_binding("uid-a")
 
 
-def test_a_bind_of_an_earlier_pod_of_that_name_is_not_the_holders() -> None:
+def test_a_bind_of_an_earlier_pod_is_not_that_of_a_later_one_of_its_name() -> None:
     stage = Stage()
-    stage.node(locked())
+    stage.node(gpus("n1"))
     stage.pod(wants("a"))
     stage.order()
     stage.pod(wants("a").uid("later"))
-    assert stage.world.lock_facts("n1").bind_in_flight is False
+    assert not stage.world.is_binding("later")
 
 
 @pytest.mark.parametrize(

@@ -117,11 +117,11 @@ def test_a_dead_plugin_keeps_pods_away_and_its_running_pods_counted() -> None:
     stage.pod(wants("a"))
     assert stage.bind() == {"a": "n1"}
     stage.pod(placed(wants("a").version(5), "n1", "GPU-0,NVIDIA,1000,0:;").phase("Running"))
-    assert stage.world.handshakes(stage.now) == {"n1": {HS: asked(0)}}
+    assert stage.world.nodes.due(stage.now) == {"n1": {HS: asked(0)}}
     stage.node(speaking("n1", asked(0), 2))
     for _ in range(10):
         assert stage.wait(30) == []
-        assert stage.world.handshakes(stage.now) == {}
+        assert stage.world.nodes.due(stage.now) == {}
     assert stage.wait(1) == ["n1: DeviceTypeUnavailable"]
     assert stage.wait(1) == []
     stage.pod(wants("b"))

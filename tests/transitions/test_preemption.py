@@ -310,6 +310,27 @@ def test_what_others_see_of_a_promise(priority: int, mem: int, want: dict[str, s
     assert stage.bind() == want
 
 
+def test_it_gets_the_card_of_its_victims_though_another_one_became_free_as_well() -> None:
+    """Which of equal cards it would take else is a matter of their order."""
+    pods = (held("a", "GPU-0", 9000, minute=5), held("b", "GPU-1", 9000, minute=9))
+    stage = full(*pods, held("c", "GPU-2", 9000), cards=3)
+    stage.pod(wants("high", mem=5000).priority(10))
+    assert evicted(stage.run()) == ["b"]
+    stage.gone("a", "b", "c")
+    order = stage.order()
+    assert order.decision.annotations[AL] == "GPU-1,NVIDIA,5000,0:;"
+
+
+def test_it_takes_another_card_where_its_victims_card_is_gone() -> None:
+    stage = full(held("a", "GPU-0", 9000), held("b", "GPU-1", 9000, minute=9))
+    stage.pod(wants("high", mem=5000).priority(10))
+    assert evicted(stage.run()) == ["b"]
+    stage.node(gpus("n1", 1, memory_mib=10_000).version(9))
+    stage.gone("a", "b")
+    order = stage.order()
+    assert order.decision.annotations[AL] == "GPU-0,NVIDIA,5000,0:;"
+
+
 def test_it_waits_while_victims_end_and_does_not_choose_others() -> None:
     stage = full(held("a", "GPU-0", 9000), held("b", "GPU-1", 9000, minute=5))
     stage.pod(wants("high", mem=5000).priority(10))

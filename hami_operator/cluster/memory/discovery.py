@@ -60,17 +60,21 @@ def _version(version: str) -> Document:
 
 
 def _groups() -> list[Document]:
-    """One entry per named group; each is served in one version."""
-    named = {row.group: row.version for row in resources.ALL if row.group}
+    """One entry per named group; the version that comes first is the preferred one."""
+    named: dict[str, dict[str, Document]] = {}
+    for row in resources.ALL:
+        if row.group:
+            versions = named.setdefault(row.group, {})
+            versions[row.version] = _group_version(row.group, row.version)
     return [
         {
             "kind": "APIGroup",
             "apiVersion": "v1",
             "name": group,
-            "versions": [_group_version(group, version)],
-            "preferredVersion": _group_version(group, version),
+            "versions": list(versions.values()),
+            "preferredVersion": next(iter(versions.values())),
         }
-        for group, version in named.items()
+        for group, versions in named.items()
     ]
 
 

@@ -228,6 +228,10 @@ ALL: Final[tuple[Resource, ...]] = (
         status=True, generation=True,
     ),
     Resource(
+        plural="podgroups", kind="PodGroup", group="scheduling.k8s.io", version="v1alpha2",
+        status=True, generation=True,
+    ),
+    Resource(
         plural="deviceclasses", kind="DeviceClass", group="resource.k8s.io", namespaced=False,
         generation=True,
     ),

@@ -18,10 +18,11 @@ from collections.abc import Callable
 from typing import Final
 
 from hami_operator import errors
-from hami_operator.scheduling import objects, podaffinity, rejection, surroundings, volumes
+from hami_operator.scheduling import gang, objects, podaffinity, rejection, surroundings, volumes
 from hami_operator.scheduling import pod as pods
 from hami_operator.scheduling.filters import (
     affinity,
+    backed,
     check,
     declared,
     dynamic,
@@ -65,8 +66,8 @@ WIDE: Final[tuple[tuple[str, Planner], ...]] = (
     (volumezone.NAME, volumezone.plan),
     (topologyspread.NAME, topologyspread.plan),
     (interpod.NAME, interpod.plan),
-    (declared.NAME, declared.plan),
     (dynamic.NAME, dynamic.plan),
+    (declared.NAME, declared.plan),
 )
 """Filters whose answer depends on other nodes, on pods there, or on other objects."""
 
@@ -130,7 +131,7 @@ def plan(
     checks = tuple(one for one in local if one is not None)
     if around.pods.reads_namespaces():
         around.objects.lacks(objects.NAMESPACES)  # until they are listed, terms repel any pod
-    early = prefilter(pod) or _unlisted(pod, around.objects)
+    early = prefilter(pod, around) or backed.prefilter(pod, options, around)
     wide: tuple[check.Check, ...] | rejection.Rejection = ()
     if early is None:
         wide = _wide(pod, options, around)
@@ -147,10 +148,16 @@ def plan(
     )
 
 
-def prefilter(pod: pods.Pod) -> rejection.Rejection | None:
-    """What rejects a pod before anything else is looked at."""
+def prefilter(pod: pods.Pod, around: surroundings.Surroundings) -> rejection.Rejection | None:
+    """What rejects a pod before any node is looked at."""
     return (
-        gates.prefilter(pod) or _invalid(pod) or _unbuilt(pod) or affinity.prefilter(pod) or None
+        gates.prefilter(pod)
+        or _invalid(pod)
+        or _unbuilt(pod)
+        or _unlisted(pod, around.objects)
+        or _ungrouped(pod, around.objects)
+        or dynamic.prefilter(pod, around)
+        or affinity.prefilter(pod)
     )
 
 
@@ -204,12 +211,19 @@ def _looks_around(pod: pods.Pod) -> bool:
 def _unlisted(pod: pods.Pod, known: objects.Objects) -> rejection.Rejection | None:
     """A pod waits until what it depends on has been listed; it is listed since the pod asks."""
     needed = needs(pod)
-    if pod.gang.name and not pod.gang.size:
+    if pod.gang.native:
+        needed |= objects.NATIVE_GROUPS
+    elif pod.gang.name and not pod.gang.size:
         needed |= objects.GROUPS
     if not needed or not known.lacks(needed):
         return None
     names = ", ".join(sorted(kind.value for kind in needed))
     return rejection.final(UNLISTED, f"waiting for the first list of {names}")
+
+
+def _ungrouped(pod: pods.Pod, known: objects.Objects) -> rejection.Rejection | None:
+    """A pod that names a group of Kubernetes' own waits for it."""
+    return gang.obstacle(pod, known.group_of(gang.key_of(pod))) if pod.gang.native else None
 
 
 def _invalid(pod: pods.Pod) -> rejection.Rejection | None:

@@ -101,3 +101,18 @@ def test_one_of_several_goes() -> None:
     budgets.seen(raw("c"))
     budgets.gone("team", "b", "uid-b")
     assert [one.name for one in budgets] == ["c"]
+
+
+def test_what_is_left_of_budgets_after_some_have_gone() -> None:
+    budgets = disruption.Budgets()
+    for one in (raw("b", selector=APP, allowed=2), raw("c", selector={}, allowed=1)):
+        budgets.seen(one)
+    left = budgets.after([*pods("a"), builders.pod("z", "other").read()])
+    assert {one.name: (one.allowed, one.disrupted) for one in left} == {
+        "b": (1, frozenset("a")),
+        "c": (0, frozenset("a")),
+    }
+    assert {one.name: (one.allowed, one.disrupted) for one in budgets} == {
+        "b": (2, frozenset()),
+        "c": (1, frozenset()),
+    }

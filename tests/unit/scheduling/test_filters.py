@@ -55,8 +55,8 @@ def test_the_order_is_that_of_kube_scheduler() -> None:
         "VolumeZone",
         "PodTopologySpread",
         "InterPodAffinity",
-        "NodeDeclaredFeatures",
         "DynamicResources",
+        "NodeDeclaredFeatures",
     ]
 
 
@@ -115,11 +115,21 @@ def test_run(pod: builders.PodBuilder, seen: View, want: Rejection | None) -> No
             id="odd content, each by its field",
         ),
         pytest.param(
-            POD.put("spec.schedulingGroup", {"podGroupName": "g"}),
+            POD.put("spec.workloadRef", {"name": "w", "podGroup": "g"}),
             "FilterNotBuilt",
-            ("pod needs rules that this scheduler does not know yet: GangScheduling",),
+            (
+                "pod needs rules that this scheduler does not know yet: "
+                "GangScheduling by spec.workloadRef",
+            ),
             (errors.Reason.FILTER_NOT_BUILT,),
             id="rules that are not built, by name",
+        ),
+        pytest.param(
+            POD.put("spec.schedulingGroup.podGroupName", "g"),
+            "NotListed",
+            ("waiting for the first list of podgroups.scheduling.k8s.io",),
+            (),
+            id="groups of Kubernetes that are not known yet",
         ),
         pytest.param(
             POD.append("spec.resourceClaims", {"name": "r", "resourceClaimName": "c"}),

@@ -52,8 +52,13 @@ def member(name: str, of: str = "g", size: str | None = None) -> Any:
         ),
         pytest.param(
             pod().label(GROUP, "old").put("spec.schedulingGroup.podGroupName", "new"),
-            gang.Membership(name="new"),
+            gang.Membership(name="new", native=True),
             id="Kubernetes' own field before the label",
+        ),
+        pytest.param(
+            pod().annotate({NAME: "g", SIZE: "2"}).put("spec.schedulingGroup.podGroupName", "g"),
+            gang.Membership(name="g", native=True),
+            id="Kubernetes' own field before our pair",
         ),
         pytest.param(pod().label(GROUP, ""), gang.ALONE, id="an empty name"),
     ],
@@ -93,13 +98,47 @@ def test_how_large_a_gang_has_to_be(
 ) -> None:
     known = [gang.read_group(one) for one in objects]
 
-    def find(name: str, namespace: str) -> gang.Group | None:
-        return next((one for one in known if (one.name, one.namespace) == (name, namespace)), None)
+    def find(key: gang.Key) -> gang.Group | None:
+        return next((one for one in known if (one.namespace, one.name) == key[:2]), None)
 
     gangs = gang.Gangs(find)
     for number, size in enumerate(sizes):
         gangs.see(member(f"p{number}", size=size))
-    assert gangs.size(("default", "g")) == want
+    assert gangs.size(gang.Key("default", "g")) == want
+
+
+@pytest.mark.parametrize(
+    ("spec", "want_size", "want_not_kept"),
+    [
+        pytest.param({"schedulingPolicy": {"gang": {"minCount": 3}}}, 3, (), id="so many at once"),
+        pytest.param({"schedulingPolicy": {"basic": {}}}, 1, (), id="each alone"),
+        pytest.param({"schedulingPolicy": {"gang": {"minCount": "x"}}}, 1, (), id="not a number"),
+        pytest.param({}, 1, (), id="no policy"),
+        pytest.param(
+            {
+                "schedulingPolicy": {"gang": {"minCount": 2}},
+                "schedulingConstraints": {"topology": [{"key": "rack"}]},
+                "resourceClaims": [{"name": "r", "resourceClaimName": "c"}],
+                "disruptionMode": "Pod",
+            },
+            2,
+            ("resourceClaims", "schedulingConstraints"),
+            id="wishes that nobody knows here",
+        ),
+    ],
+)
+def test_kubernetes_own_podgroup_as_it_is_read(
+    spec: dict[str, Any], want_size: int, want_not_kept: tuple[str, ...]
+) -> None:
+    meta = {"namespace": "default", "name": "g", "uid": "u"}
+    assert gang.read_native({"metadata": meta, "spec": spec}) == gang.Group(
+        namespace="default", name="g", uid="u", size=want_size, not_kept=want_not_kept
+    )
+
+
+def test_a_group_without_a_name_is_a_finding() -> None:
+    (finding,) = pod().put("spec.schedulingGroup", {}).read().findings
+    assert str(finding) == "spec.schedulingGroup.podGroupName: is missing"
 
 
 def test_a_podgroup_as_it_is_read() -> None:
@@ -116,13 +155,13 @@ def test_members_come_change_and_go() -> None:
     for one in (a, b, member("other", of="h"), pod("alone").read()):
         gangs.see(one)
     gangs.see(member("a", size="2"))
-    assert list(gangs) == [("default", "g"), ("default", "h")]
-    assert names(gangs.mates(("default", "g"))) == ["a", "b"]
-    assert gangs.size(("default", "g")) == 2
+    assert list(gangs) == [gang.Key("default", "g"), gang.Key("default", "h")]
+    assert names(gangs.mates(gang.Key("default", "g"))) == ["a", "b"]
+    assert gangs.size(gang.Key("default", "g")) == 2
     assert names(gangs.end(a)) == ["b"]
     assert names(gangs.end(a)) == ["b"]
     assert names(gangs.end(b)) == []
-    assert list(gangs) == [("default", "h")]
+    assert list(gangs) == [gang.Key("default", "h")]
     assert names(gangs.end(pod("alone").read())) == []
 
 

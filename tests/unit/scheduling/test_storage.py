@@ -231,7 +231,9 @@ def test_claims_of_devices() -> None:
         users=frozenset({"p1", "p2"}),
     )
     assert resourceclaims.read_class({"metadata": {"name": "gpu", "uid": "u"}}) == (
-        resourceclaims.Class(name="gpu", uid="u")
+        resourceclaims.Class(
+            name="gpu", uid="u", resources=frozenset({"deviceclass.resource.kubernetes.io/gpu"})
+        )
     )
 
 

@@ -15,10 +15,13 @@ POD = builders.pod("p").container()
     ("path", "value", "want"),
     [
         pytest.param("spec.priority", 1, (), id="a plain pod"),
+        pytest.param("spec.schedulingGroup", {"podGroupName": "g"}, (), id="a group is built"),
         pytest.param(
-            "spec.schedulingGroup", {"podGroupName": "g"}, ("GangScheduling",), id="a group"
+            "spec.workloadRef",
+            {"name": "w", "podGroup": "g"},
+            ("GangScheduling by spec.workloadRef",),
+            id="a workload",
         ),
-        pytest.param("spec.workloadRef", {"name": "w"}, ("GangScheduling",), id="a workload"),
     ],
 )
 def test_unbuilt(path: str, value: Any, want: tuple[str, ...]) -> None:
