@@ -127,6 +127,8 @@ class Reason(enum.Enum):
     plugins' scheduler); ``words`` says the same to people.
     """
 
+    __hash__ = object.__hash__  # each is one object; that of enum hashes its name every time
+
     CARD_NOT_HEALTHY = "CardNotHealth"
     CARD_UNHEALTHY = "CardUnhealthy"
     CARD_CORDONED = "CardCordoned"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import sys
 from collections.abc import Iterator, Mapping
@@ -11,6 +12,7 @@ from typing import Any, BinaryIO, Final
 import orjson
 
 from hami_operator import errors
+from hami_operator.runtime import heap
 from hami_operator.scheduling import offline
 
 _EPILOG: Final = """\
@@ -43,6 +45,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Answer every line; 1 if any could not be read, else 0."""
+    settle()
     if args.filename == "-":
         return answer_all(sys.stdin.buffer, sys.stdout.buffer)
     try:
@@ -53,6 +56,16 @@ def run(args: argparse.Namespace) -> int:
     except OSError as error:
         print(f"hami-operator decide: {args.filename}: {error.strerror}", file=sys.stderr)
         return 1
+
+
+def settle() -> None:
+    """Let the garbage collector look seldom: what a line makes goes by its reference counts."""
+    heap.settle()
+    gc.set_threshold(_SELDOM)
+
+
+_SELDOM: Final = 100_000
+"""So many more objects than before have to be there until a cycle is looked for."""
 
 
 def answer_all(source: BinaryIO, sink: BinaryIO) -> int:

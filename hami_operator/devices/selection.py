@@ -38,6 +38,8 @@ class Chosen:
 
     def allows_model(self, card: register.Card) -> bool:
         """Whether the card's model will do."""
+        if not self.skip_types and self.use_types is None:
+            return True
         model = card.model.upper()
         if self.use_types is not None and not any(part in model for part in self.use_types):
             return False

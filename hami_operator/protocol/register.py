@@ -159,9 +159,10 @@ def _collect(
 def _card(entry: Mapping[str, Any], readers: Mapping[str, Callable[[Any], Any]]) -> Card | str:
     """The card, or the wire name of its first bad field."""
     values: dict[str, Any] = {}
+    get = entry.get
     for field, read in readers.items():
-        values[field] = read(entry.get(field))
-        if values[field] is None:
+        value = values[field] = read(get(field))
+        if value is None:
             return field
     return Card(
         id=values["id"],
@@ -173,7 +174,7 @@ def _card(entry: Mapping[str, Any], readers: Mapping[str, Callable[[Any], Any]])
         numa=values["numa"],
         mode=values["mode"],
         healthy=values["health"],
-        mig_profiles=tuple(map(_profile, values.get("migProfiles", ()))),
+        mig_profiles=tuple(map(_profile, values["migProfiles"])) if "migProfiles" in entry else (),
         custom=MappingProxyType(values["custominfo"]) if values.get("custominfo") else NOTHING,
     )
 

@@ -29,6 +29,7 @@ class Oddity(enum.Enum):
     UNREADABLE = "unreadable"
     DIFFERS = "differs"
     FOREIGN = "foreign"
+    EDITED = "edited"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,29 +56,44 @@ class Claim:
     findings: tuple[Finding, ...] = ()
 
 
-def read(pod: pods.Pod, registry: registries.Registry) -> Claim:
+def read(pod: pods.Counted, registry: registries.Registry) -> Claim:
     """Read the decision of a pod that has a node; never raises."""
     decided = pod.annotations.get(keys.VGPU_NODE)
-    present = [row for key, row in registry.recorded if key in pod.annotations]
     if decided != pod.node_name:
+        present = [row for key, row in registry.recorded if key in pod.annotations]
         return Claim(slots={}, findings=tuple(_without(pod, decided, present, registry)))
+    counted = count(pod, registry)
+    slots, unreadable = counted.slots, counted.unreadable
+    if not slots and not unreadable:
+        odd = tuple(_without(pod, None, [], registry))
+    else:
+        named = (each for one in pod.containers for each in (one.limits, one.requests))
+        words = sorted((registry.asked(*named) | slots.keys()).difference(unreadable))
+        odd = tuple(
+            finding
+            for word in words
+            for look in (_differences, _remarks)
+            for finding in look(pod, registry.by_word[word], slots.get(word, ()))
+        )
+    return dataclasses.replace(counted, findings=(*counted.findings, *odd))
+
+
+def count(pod: pods.Counted, registry: registries.Registry) -> Claim:
+    """The same, but only what counts: of the findings no more than what cannot be read."""
+    annotations = pod.annotations
+    if annotations.get(keys.VGPU_NODE) != pod.node_name:
+        return _NOTHING
     slots: dict[str, decision.Slots] = {}
     findings: list[Finding] = []
-    for row in present:
-        read_slots = _decode(pod, row)
+    for key, row in registry.recorded:
+        if key not in annotations:
+            continue
+        read_slots = _decode(annotations[key], row)
         if isinstance(read_slots, Finding):
             findings.append(read_slots)
         elif any(read_slots):
             slots[row.keyword] = read_slots
     unreadable = tuple(finding.word for finding in findings)
-    if not slots and not unreadable:
-        findings += _without(pod, None, [], registry)
-    else:
-        named = (each for one in pod.containers for each in (one.limits, one.requests))
-        for word in sorted((registry.asked(*named) | slots.keys()).difference(unreadable)):
-            row = registry.by_word[word]
-            findings += _differences(pod, row, slots.get(word, ()))
-            findings += _remarks(pod, row, slots.get(word, ()))
     return Claim(slots=slots, unreadable=unreadable, findings=tuple(findings))
 
 
@@ -92,10 +108,32 @@ def foreign(pod: pods.Pod, slots: Mapping[str, decision.Slots]) -> Finding:
     return Finding(oddity=Oddity.FOREIGN, text=text)
 
 
-def _decode(pod: pods.Pod, row: vendor.Vendor) -> decision.Slots | Finding:
-    key = row.pod.recorded
+def edited(before: pods.Pod, pod: pods.Pod, registry: registries.Registry) -> tuple[Finding, ...]:
+    """The findings for decisions that somebody changed on a bound pod; none of it counts."""
+    if not before.node_name or before.annotations == pod.annotations:
+        return ()
+    changed = (
+        (key, row.keyword)
+        for key, row in registry.recorded
+        if before.annotations.get(key) != pod.annotations.get(key)
+    )
+    return tuple(
+        Finding(
+            oddity=Oddity.EDITED,
+            word=word,
+            text=f"{key} was changed while the pod is on its node, to "
+            f"{pod.annotations.get(key)!r}: what was counted before stays counted",
+        )
+        for key, word in changed
+    )
+
+
+_NOTHING: Final = Claim(slots={})
+
+
+def _decode(text: str, row: vendor.Vendor) -> decision.Slots | Finding:
     try:
-        return decision.decode(pod.annotations[key], key=key)
+        return decision.decode(text, key=row.pod.recorded)
     except errors.DecodeError as error:
         return Finding(oddity=Oddity.UNREADABLE, word=row.keyword, text=str(error))
 
@@ -114,7 +152,7 @@ def _plain(slots: Mapping[str, decision.Slots]) -> object:
 
 
 def _without(
-    pod: pods.Pod,
+    pod: pods.Counted,
     decided: str | None,
     present: list[vendor.Vendor],
     registry: registries.Registry,
@@ -141,21 +179,23 @@ def _without(
                 return
 
 
-def _differences(pod: pods.Pod, row: vendor.Vendor, slots: decision.Slots) -> Iterator[Finding]:
+def _differences(
+    pod: pods.Counted, row: vendor.Vendor, slots: decision.Slots
+) -> Iterator[Finding]:
     """The first way in which a decision is not what the pod asked for."""
     text = _segments(pod, slots) or _amounts(pod, row, slots)
     if text:
         yield Finding(oddity=Oddity.DIFFERS, word=row.keyword, text=f"{row.pod.recorded}: {text}")
 
 
-def _remarks(pod: pods.Pod, row: vendor.Vendor, slots: decision.Slots) -> Iterator[Finding]:
+def _remarks(pod: pods.Counted, row: vendor.Vendor, slots: decision.Slots) -> Iterator[Finding]:
     """What the row itself finds odd about the pod's annotations."""
     text = row.hooks.remark(pod.annotations, slots) if row.hooks.remark and slots else ""
     if text:
         yield Finding(oddity=Oddity.DIFFERS, word=row.keyword, text=text)
 
 
-def _segments(pod: pods.Pod, slots: decision.Slots) -> str:
+def _segments(pod: pods.Counted, slots: decision.Slots) -> str:
     expected = len(pod.containers)
     surplus = sum(map(len, slots[expected:]))
     if surplus:
@@ -165,7 +205,7 @@ def _segments(pod: pods.Pod, slots: decision.Slots) -> str:
     return ""
 
 
-def _amounts(pod: pods.Pod, row: vendor.Vendor, slots: decision.Slots) -> str:
+def _amounts(pod: pods.Counted, row: vendor.Vendor, slots: decision.Slots) -> str:
     for number, container in enumerate(pod.containers):
         asked = request.read(row, limits=container.limits, requests=container.requests)
         if isinstance(asked, request.Invalid) or (asked is not None and not asked.counted):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import functools
 from collections.abc import Iterator, Mapping
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
 
 from hami_operator import errors
 from hami_operator.protocol import quantity
@@ -52,7 +54,7 @@ def amounts(
     parent: Mapping[str, Any], key: str, path: str, found: fields.Fields
 ) -> Mapping[str, int]:
     """A map of quantities in billionths, without those that are unreadable or negative."""
-    raw = found.mapping(parent, key, path)
+    raw = found.mapping(parent, key, path) if key in parent else None
     if not raw:
         return fields.EMPTY
     read_so_far = {}
@@ -66,7 +68,7 @@ def amounts(
             read_so_far[name] = amount
         else:
             found.note(f"{path}{key}[{name}]", f"{value!r} is negative")
-    return read_so_far
+    return MappingProxyType(read_so_far)
 
 
 def _read_list(spec: Mapping[str, Any], key: str, found: fields.Fields) -> Iterator[Container]:
@@ -75,10 +77,13 @@ def _read_list(spec: Mapping[str, Any], key: str, found: fields.Fields) -> Itera
         kind = Kind.APP
         if is_init:
             kind = Kind.SIDECAR if item.get("restartPolicy") == "Always" else Kind.INIT
-        yield _container(item, kind, place, found)
+        yield _READ[kind]({key: item.get(key) for key in _FIELDS}, place, found)
 
 
-def _container(item: Mapping[str, Any], kind: Kind, place: str, found: fields.Fields) -> Container:
+_FIELDS: Final = ("name", "image", "resources", "securityContext")
+
+
+def _container(item: Mapping[str, Any], place: str, found: fields.Fields, kind: Kind) -> Container:
     resources = found.mapping(item, "resources", f"{place}.")
     security = found.mapping(item, "securityContext", f"{place}.")
     inside = f"{place}.resources."
@@ -93,11 +98,19 @@ def _container(item: Mapping[str, Any], kind: Kind, place: str, found: fields.Fi
     )
 
 
+# A cluster repeats a few containers over and over.
+_READ: Final = {
+    kind: fields.recalled(functools.partial(_container, kind=kind), most=2048) for kind in Kind
+}
+
+
 def _texts(raw: Mapping[str, Any]) -> Mapping[str, str]:
     if not raw:
         return fields.EMPTY
-    return {
-        name: value if isinstance(value, str) else str(value)
-        for name, value in raw.items()
-        if value is not None
-    }
+    return MappingProxyType(
+        {
+            name: value if isinstance(value, str) else str(value)
+            for name, value in raw.items()
+            if value is not None
+        }
+    )

@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from hami_operator import errors, settings
+from hami_operator import errors
 from hami_operator.devices import fit
 from hami_operator.protocol import decision, instant
 from hami_operator.scheduling import (
@@ -116,7 +116,7 @@ def run(
         order: of all ``nodes``; with it no more of them are asked than the choice needs.
     """
     views = tuple(nodes)
-    wishes = _wishes(pod, rules.settings)
+    wishes = _wishes(pod, rules)
     # 1. What is wrong with the pod itself is wrong on every node.
     around = around or surroundings.alone(views)
     plan = filters.plan(pod, rules.options, around)
@@ -185,7 +185,7 @@ def judge(
     return outcomes.Judge(
         pod,
         demand,
-        wishes=_wishes(pod, rules.settings),
+        wishes=_wishes(pod, rules),
         plan=filters.plan(pod, rules.options, around),
         rules=rules,
         accounts=accounts,
@@ -198,12 +198,15 @@ def _notes(slots: Mapping[str, decision.Slots]) -> list[str]:
     return [pick.custom[fit.NOTE] for pick in picks if fit.NOTE in pick.custom]
 
 
-def _wishes(pod: pods.Pod, given: settings.Settings) -> policy.Preferences:
-    return policy.read(
+def _wishes(pod: pods.Pod, rules: Rules) -> policy.Preferences:
+    given = rules.settings
+    found = policy.read(
         pod.annotations,
         node_setting=given.node_scheduler_policy,
         card_setting=given.gpu_scheduler_policy,
     )
+    vain = rules.registry.vain(pod.annotations)
+    return dataclasses.replace(found, warnings=(*found.warnings, *vain)) if vain else found
 
 
 def _refusal(demand: demands.Demand, wishes: policy.Preferences) -> rejection.Rejection | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 from hami_operator.devices import usage
 from hami_operator.protocol import decision
@@ -18,7 +19,7 @@ def effective(
     *,
     released: bool = False,
     account: usage.Account = usage.Usage.add,
-) -> dict[str, usage.Usage]:
+) -> Cards:
     """Card id to what the pod takes of it: ``Σ sidecars + max(max over inits, Σ apps)``.
 
     Slots, memory and cores each by themselves; what one container has of one card is summed
@@ -31,16 +32,25 @@ def effective(
         released: every init container has ended well, so only the others still count.
         account: how a pick adds to a card.
     """
-    by_kind: dict[containers.Kind, list[Cards]] = {kind: [] for kind in containers.Kind}
+    inits: list[Cards] = []
+    sidecars: list[Cards] = []
+    apps: list[Cards] = []
     known = kinds if len(slots) >= len(kinds) else ()
     for position, picks in enumerate(slots):
-        kind = known[position] if position < len(known) else containers.Kind.APP
         if picks:
-            by_kind[kind].append(_charged(picks, account))
-    running = _together(by_kind[containers.Kind.APP])
+            kind = known[position] if position < len(known) else containers.Kind.APP
+            listed = apps if kind is _APP else inits if kind is _INIT else sidecars
+            listed.append(_charged(picks, account))
+    if len(apps) == 1 and not inits and not sidecars:  # as nearly always
+        return apps[0]
+    running = _together(apps)
     if not released:
-        running = _peak([running, *by_kind[containers.Kind.INIT]])
-    return _together([*by_kind[containers.Kind.SIDECAR], running])
+        running = _peak([running, *inits])
+    return _together([*sidecars, running])
+
+
+_INIT: Final = containers.Kind.INIT
+_APP: Final = containers.Kind.APP
 
 
 def _charged(picks: Iterable[decision.Pick], account: usage.Account) -> Cards:

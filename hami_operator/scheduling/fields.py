@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, TypeVar
+
+import orjson
+
+from hami_operator import errors
+
+Item = TypeVar("Item")
 
 EMPTY: Final[Mapping[str, Any]] = MappingProxyType({})
 
@@ -124,3 +131,34 @@ class Fields:
             return value
         self.note(field, "is not an object")
         return EMPTY
+
+
+Reader = Callable[[Any, str, Fields], Item]
+"""(a part of an object, its path, where to note what is odd) → what it says."""
+
+
+def recalled(read: Reader[Item], *, most: int) -> Reader[Item]:
+    """A reader that knows again what it has read, by its text; for parts that many objects share.
+
+    What is odd is read anew each time, since a finding names the place.
+
+    Args:
+        read: makes an item that nobody can change.
+        most: how many items are kept.
+    """
+
+    @functools.lru_cache(maxsize=most)
+    def plain(text: bytes) -> Item:
+        found = Fields()
+        item = read(orjson.loads(text), "", found)
+        if found.findings:
+            raise errors.DecodeError("", "findings", "are there")
+        return item
+
+    def again(raw: Any, path: str, found: Fields) -> Item:
+        try:
+            return plain(orjson.dumps(raw))
+        except (orjson.JSONEncodeError, errors.DecodeError):  # no JSON, or odd
+            return read(raw, path, found)
+
+    return again

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from hami_operator.protocol import quantity
+from hami_operator.scheduling import fields, resources
 from hami_operator.scheduling import node as nodes
 from hami_operator.scheduling import pod as pods
-from hami_operator.scheduling import resources
 
 BEST: Final = 100
 _ASSUMED: Final = {
@@ -68,15 +68,15 @@ def score(
         others: the pods that are on it.
         scoring: how to score.
     """
-    booked: dict[str, int] = {}
-    for one in (pod, *others):
+    booked = dict(asked(pod))
+    for one in others:
         for name, amount in assumed(one).items():
             booked[name] = booked.get(name, 0) + amount
     return rate(booked, node, scoring)
 
 
 def rate(booked: Mapping[str, int], node: nodes.Node, scoring: Scoring = DEFAULT) -> int:
-    """0 to 100 for a node on which so much would be booked, see `assumed`."""
+    """0 to 100 for a node on which so much would be booked, see `asked` and `assumed`."""
     rated_by = _RATES[scoring.strategy]
     total = weights = 0
     for name, weight in scoring.weights:
@@ -94,12 +94,31 @@ def rate(booked: Mapping[str, int], node: nodes.Node, scoring: Scoring = DEFAULT
     return total // weights
 
 
+def asked(pod: pods.Pod) -> Mapping[str, int]:
+    """Amounts of the pod that is to be placed: no container is without cpu and memory.
+
+    What it requests as a whole does not count here, as it does not in kube-scheduler.
+    """
+    return _filled(pod, _ASSUMED, fields.EMPTY)
+
+
 def assumed(pod: pods.Pod) -> Mapping[str, int]:
-    """A pod's amounts for scoring only: no container is without cpu and memory."""
-    filled = ((one.kind, {**_ASSUMED, **one.amounts}) for one in pod.containers)
-    return resources.rounded(
-        resources.total(filled, pod_level=pod.pod_level, overhead=pod.overhead)
-    )
+    """Amounts of a pod on a node, likewise; with a request as a whole, only what that lacks."""
+    missing = _ASSUMED
+    if any(resources.is_pod_level(name) for name in pod.pod_level):
+        missing = {name: each for name, each in _ASSUMED.items() if name not in pod.requests}
+    amounts = _filled(pod, missing, pod.pod_level)
+    if pod.held is pod.requests:
+        return amounts
+    grown = {name: pod.held.get(name, 0) - pod.requests.get(name, 0) for name in _ASSUMED}
+    return {name: amount + grown.get(name, 0) for name, amount in amounts.items()}
+
+
+def _filled(
+    pod: pods.Pod, missing: Mapping[str, int], pod_level: Mapping[str, int]
+) -> dict[str, int]:
+    filled = ((one.kind, {**missing, **one.amounts}) for one in pod.containers)
+    return resources.rounded(resources.total(filled, pod_level=pod_level, overhead=pod.overhead))
 
 
 def _least(booked: int, offered: int, shape: tuple[Point, ...]) -> int:

@@ -59,6 +59,7 @@ class Selector:
 
 
 NOTHING: Final = Selector(absent=True)
+EVERYTHING: Final = Selector()
 _SELECTOR_OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
 
 

@@ -14,12 +14,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from hami_operator.devices import account, usage, vendor
+from hami_operator.devices import account, usage
 from hami_operator.devices import registry as registries
 from hami_operator.protocol import decision, register
 from hami_operator.scheduling import claim as claims
 from hami_operator.scheduling import containers, effective, fields
 from hami_operator.scheduling import pod as pods
+from hami_operator.scheduling import table as tables
 
 
 class State(enum.Enum):
@@ -95,30 +96,6 @@ class Transition:
         return any(amount > new.requests.get(name, 0) for name, amount in old.requests.items())
 
 
-@dataclasses.dataclass(slots=True)
-class _Card:
-    used: int = 0
-    memory_mib: int = 0
-    cores: int = 0
-    owners: dict[str, Mapping[str, str]] = dataclasses.field(default_factory=dict)
-
-    def add(self, one: usage.Usage, sign: int) -> None:
-        self.used += sign * one.used
-        self.memory_mib += sign * one.memory_mib
-        self.cores += sign * one.cores
-
-
-@dataclasses.dataclass(slots=True)
-class _Table:
-    """The totals of one node."""
-
-    cards: dict[str, dict[str, _Card]] = dataclasses.field(default_factory=dict)
-    requested: dict[str, int] = dataclasses.field(default_factory=dict)
-    uids: dict[str, None] = dataclasses.field(default_factory=dict)
-    closed: dict[str, dict[str, str]] = dataclasses.field(default_factory=dict)
-    holders: dict[str, dict[str, usage.Holder]] = dataclasses.field(default_factory=dict)
-
-
 class Ledger:
     """All entries and the totals per node.
 
@@ -129,9 +106,11 @@ class Ledger:
     def __init__(self, registry: registries.Registry) -> None:
         self._registry = registry
         self._entries: dict[str, Entry] = {}
-        self._tables: dict[str, _Table] = {}
-        self._namespaces: dict[str, dict[str, usage.Usage]] = {}
+        self._tables: dict[str, tables.Table] = {}
+        self._namespaces: dict[str, dict[str, tables.Sum]] = {}
         self._changed: dict[str, None] = {}
+        self._negative: dict[str, None] = {}
+        self._miscounts: tuple[str, ...] = ()
 
     def assume(self, pod: pods.Pod, node: str, slots: Mapping[str, decision.Slots]) -> Transition:
         """Reserve for ``pod`` what was decided, instead of an older reservation of it.
@@ -229,6 +208,27 @@ class Ledger:
         holders = table.holders.get(word, {}).values() if table is not None else ()
         return account.settle(row, found, holders)
 
+    def share(
+        self, uid: str, word: str, cards: Iterable[register.Card]
+    ) -> tuple[usage.CardUsage, ...]:
+        """Cards with what one pod takes of them, as if nobody else were there.
+
+        Args:
+            uid: of a pod in the ledger.
+            word: a device type of which it holds something.
+            cards: registered cards of its node.
+        """
+        entry, row = self._entries[uid], self._registry.by_word[word]
+        taken = entry.usage.get(word, {})
+        found = tuple(usage.CardUsage(card, taken.get(card.id, usage.UNUSED)) for card in cards)
+        holder = self._tables[entry.node].holders.get(word, {}).get(uid)
+        return account.settle(row, found, (holder,) if holder is not None else ())
+
+    def held(self, node: str, word: str) -> tuple[str, ...]:
+        """Ids of the cards that pods hold, registered or not."""
+        table = self._tables.get(node)
+        return tuple(table.cards.get(word, ())) if table is not None else ()
+
     def owners(self, node: str, word: str) -> Mapping[str, tuple[str, ...]]:
         """Card id to the UIDs of the pods on it."""
         table = self._tables.get(node)
@@ -254,11 +254,19 @@ class Ledger:
 
     def namespace_usage(self, namespace: str) -> Mapping[str, usage.Usage]:
         """Word to what the pods of a namespace take together, reservations included."""
-        return dict(self._namespaces.get(namespace, {}))
+        return {
+            word: usage.Usage(one.used, one.memory_mib, one.cores)
+            for word, one in self._namespaces.get(namespace, {}).items()
+        }
 
     def namespaces(self) -> tuple[str, ...]:
         """Namespaces whose pods hold devices."""
         return tuple(self._namespaces)
+
+    def take_miscounts(self) -> tuple[str, ...]:
+        """Totals found below zero since the last call, and added up again; a bug made them."""
+        found, self._miscounts = self._miscounts, ()
+        return found
 
     def take_changed(self) -> tuple[str, ...]:
         """Names of nodes whose totals changed since the last call; for the one snapshot."""
@@ -306,30 +314,28 @@ class Ledger:
                 self._count(old, -1)
             if new is not None:
                 self._count(new, 1)
+            if self._negative:
+                self._recount()
         return Transition(before=old, after=new, findings=findings)
 
+    def _recount(self) -> None:
+        """Add all entries up again: a total below zero is a bug, and no usage may hide in it."""
+        self._changed |= dict.fromkeys(self._tables)
+        self._tables.clear()
+        self._namespaces.clear()
+        for entry in self._entries.values():
+            self._count(entry, 1)
+        self._miscounts += tuple(self._negative)
+        self._negative.clear()
+
     def _count(self, entry: Entry, sign: int) -> None:
-        table = self._tables.setdefault(entry.node, _Table())
-        if sign > 0:
-            table.uids[entry.uid] = None
-        else:
-            table.uids.pop(entry.uid, None)
-        for name, amount in entry.requests.items():
-            table.requested[name] = table.requested.get(name, 0) + sign * amount
-            if not table.requested[name]:
-                del table.requested[name]
+        table = self._tables.get(entry.node)
+        if table is None:
+            table = self._tables[entry.node] = tables.Table()
+        for card in table.count(entry, sign, self._registry):
+            self._negative[f"{card} on {entry.node}"] = None
         for word, cards in entry.usage.items():
-            totals = table.cards.setdefault(word, {})
-            for card, one in cards.items():
-                _count_card(totals, card, one, entry, sign)
-            if not totals:
-                del table.cards[word]
             self._count_namespace(entry.namespace, word, cards, sign)
-            row = self._registry.by_word[word]
-            if row.hooks.settle is not None:
-                _hold(table.holders.setdefault(word, {}), row, entry, sign)
-        for word in entry.unreadable:
-            _count_closed(table.closed, word, entry, sign)
         if not table.uids:
             del self._tables[entry.node]
         self._changed[entry.node] = None
@@ -338,16 +344,15 @@ class Ledger:
         self, namespace: str, word: str, cards: Mapping[str, usage.Usage], sign: int
     ) -> None:
         words = self._namespaces.setdefault(namespace, {})
-        have = words.get(word, usage.UNUSED)
-        total = usage.Usage(
-            have.used + sign * sum(one.used for one in cards.values()),
-            have.memory_mib + sign * sum(one.memory_mib for one in cards.values()),
-            have.cores + sign * sum(one.cores for one in cards.values()),
-        )
-        if total != usage.UNUSED:
-            words[word] = total
+        total = words.get(word)
+        if total is None:
+            total = words[word] = tables.Sum()
+        for one in cards.values():
+            if total.add(one, sign):
+                self._negative[f"{word} in namespace {namespace}"] = None
+        if total.used or total.memory_mib or total.cores:
             return
-        words.pop(word, None)
+        del words[word]
         if not words:
             del self._namespaces[namespace]
 
@@ -363,18 +368,26 @@ def read(
         ours: its decision may be believed to be ours.
     """
     claim = claims.read(pod, registry)
-    foreign = bool(claim.slots) and not ours
-    entry = _entry(
-        *(pod, pod.node_name, claim.slots, pod.held),
-        foreign=foreign,
-        unreadable=claim.unreadable,
-    )
-    told = (claims.foreign(pod, claim.slots),) if foreign else ()
+    entry = _claimed(pod, pod.held, claim, foreign=bool(claim.slots) and not ours)
+    told = (claims.foreign(pod, claim.slots),) if entry.foreign else ()
     return entry, (*claim.findings, *told)
 
 
+def count(pod: pods.Resident, registry: registries.Registry) -> Entry:
+    """The same without what is odd; its decision is believed to be ours."""
+    return _claimed(pod, pod.held, claims.count(pod, registry), foreign=False)
+
+
+def _claimed(
+    pod: pods.Counted, held: Mapping[str, int], claim: claims.Claim, *, foreign: bool
+) -> Entry:
+    return _entry(
+        *(pod, pod.node_name, claim.slots, held), foreign=foreign, unreadable=claim.unreadable
+    )
+
+
 def _entry(
-    pod: pods.Pod,
+    pod: pods.Counted,
     node: str,
     slots: Mapping[str, decision.Slots],
     requests: Mapping[str, int],
@@ -404,28 +417,8 @@ def _entry(
 def _usage(
     slots: Mapping[str, decision.Slots], kinds: tuple[containers.Kind, ...], *, released: bool
 ) -> Mapping[str, Mapping[str, usage.Usage]]:
-    taken = (
-        (word, MappingProxyType(effective.effective(each, kinds, released=released)))
-        for word, each in slots.items()
-    )
-    return MappingProxyType(dict(taken))
-
-
-def _hold(holders: dict[str, usage.Holder], row: vendor.Vendor, entry: Entry, sign: int) -> None:
-    """Keep, or drop, what the row's own way of counting needs to know of a pod."""
-    if sign < 0:
-        holders.pop(entry.uid, None)
-        return
-    slots = entry.slots[row.keyword]
-
-    def recount(add: usage.Account) -> Mapping[str, usage.Usage]:
-        return effective.effective(slots, entry.kinds, released=entry.released, account=add)
-
-    holders[entry.uid] = usage.Holder(
-        annotations=entry.annotations,
-        slots=slots,
-        note=account.note(row, entry.annotations, slots),
-        recount=recount,
+    return MappingProxyType(
+        {word: effective.effective(each, kinds, released=released) for word, each in slots.items()}
     )
 
 
@@ -440,29 +433,6 @@ def _counts_alike(old: Entry, new: Entry) -> bool:
     )
 
 
-def _count_card(
-    cards: dict[str, _Card], card: str, one: usage.Usage, entry: Entry, sign: int
-) -> None:
-    total = cards.setdefault(card, _Card())
-    total.add(one, sign)
-    if sign > 0:
-        total.owners[entry.uid] = entry.annotations
-        return
-    total.owners.pop(entry.uid, None)
-    if not total.owners:
-        del cards[card]
-
-
-def _count_closed(closed: dict[str, dict[str, str]], word: str, entry: Entry, sign: int) -> None:
-    closers = closed.setdefault(word, {})
-    if sign > 0:
-        closers[entry.uid] = f"{entry.namespace}/{entry.name}"
-        return
-    closers.pop(entry.uid, None)
-    if not closers:
-        del closed[word]
-
-
 def _frozen(values: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A mapping that its reader cannot change and nobody else will."""
-    return MappingProxyType(dict(values))
+    """A mapping that its reader cannot change; nobody changes that of a pod or a decision."""
+    return MappingProxyType(values)

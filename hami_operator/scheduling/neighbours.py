@@ -157,6 +157,16 @@ class Neighbours:
                 del self._users[pod.namespace, name]
 
 
+def looks_at_others(pod: pods.Pod) -> bool:
+    """Whether a pod with devices cares about pods that say nothing about it themselves."""
+    return bool(
+        pod.ports
+        or pod.spread
+        or pod.volumes is not volumes.NONE
+        or pod.pod_affinity is not podaffinity.NONE
+    )
+
+
 class Supposed:
     """The pods on nodes as they would be if some were gone and others there.
 
@@ -256,6 +266,7 @@ def _is_alike(old: pods.Pod, new: pods.Pod) -> bool:
         and old.terminating == new.terminating
         and old.containers == new.containers
         and old.pod_level == new.pod_level
+        and old.held == new.held
     )
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
 
 from hami_operator.scheduling import containers, fields, resources, tolerations
 
@@ -64,9 +65,9 @@ def read(raw: Mapping[str, Any]) -> Node:
         resource_version=str(meta.get("resourceVersion") or ""),
         labels=found.texts(meta, "labels", "metadata."),
         annotations=found.texts(meta, "annotations", "metadata."),
-        capacity=_quantities(found.mapping(status, "capacity", "status.")),
-        allocatable=_quantities(found.mapping(status, "allocatable", "status.")),
-        amounts=_amounts(status, found),
+        capacity=_quantities(status.get("capacity"), "status.capacity", found),
+        allocatable=_quantities(status.get("allocatable"), "status.allocatable", found),
+        amounts=_amounts(status.get("allocatable"), "status.allocatable", found),
         unschedulable=found.boolean(spec, "unschedulable", "spec."),
         taints=taints,
         repelling=tuple(one for one in taints if one.effect in tolerations.FILTERING),
@@ -77,14 +78,24 @@ def read(raw: Mapping[str, Any]) -> Node:
     )
 
 
-def _quantities(raw: Mapping[str, Any]) -> Mapping[str, str]:
-    return {name: str(value) for name, value in raw.items() if value is not None}
+def _read_quantities(raw: Any, path: str, found: fields.Fields) -> Mapping[str, str]:
+    named = found.mapping({path: raw}, path, "")
+    return MappingProxyType(
+        {name: str(value) for name, value in named.items() if value is not None}
+    )
 
 
-def _amounts(status: Mapping[str, Any], found: fields.Fields) -> Mapping[str, int]:
+def _read_amounts(raw: Any, path: str, found: fields.Fields) -> Mapping[str, int]:
     """An unreadable amount is none: the node offers nothing of it."""
-    amounts = containers.amounts(status, "allocatable", "status.", found)
-    return {name: resources.comparable(name, amount) for name, amount in amounts.items()}
+    amounts = containers.amounts({path: raw}, path, "", found)
+    return MappingProxyType(
+        {name: resources.comparable(name, amount) for name, amount in amounts.items()}
+    )
+
+
+_quantities: Final = fields.recalled(_read_quantities, most=1024)
+_amounts: Final = fields.recalled(_read_amounts, most=1024)
+"""Nodes of one kind offer the same."""
 
 
 def _features(status: Mapping[str, Any], found: fields.Fields) -> frozenset[str]:
@@ -98,8 +109,15 @@ def _features(status: Mapping[str, Any], found: fields.Fields) -> frozenset[str]
 
 
 def _images(status: Mapping[str, Any], found: fields.Fields) -> Mapping[str, int]:
-    if not status.get("images"):
+    listed = status.get("images")
+    if not listed:
         return fields.EMPTY
+    try:  # as kubelets list them, which is quick
+        images = {name: image["sizeBytes"] for image in listed for name in image["names"]}
+        if {*map(type, images)} == {str} and {*map(type, images.values())} == {int}:
+            return images
+    except (KeyError, TypeError):
+        pass
     return {
         str(name): found.integer(image, "sizeBytes", f"{place}.")
         for place, image in found.items(status, "images", "status.")

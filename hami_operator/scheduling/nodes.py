@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Final
 
 from hami_operator import errors
@@ -68,10 +69,17 @@ class Nodes:
     Args:
         registry: the device types to look for.
         device_timeout_s: silence after which a type is unavailable (D1).
+        selector: labels without which the devices of a node are left alone.
     """
 
-    def __init__(self, registry: registries.Registry, device_timeout_s: float) -> None:
+    def __init__(
+        self,
+        registry: registries.Registry,
+        device_timeout_s: float,
+        selector: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self._registry = registry
+        self._selector = selector.items()
         self._timeout_s = device_timeout_s
         self._entries: dict[str, _Entry] = {}
         self._liveness = liveness.Liveness()
@@ -107,7 +115,9 @@ class Nodes:
             entry.node = node
             return Change(name=node.name, before=before, after=node)
         old = entry.standings if entry is not None else {}
-        if inventories is None:
+        if not self._selector <= node.labels.items():
+            inventories = {}
+        elif inventories is None:
             inventories = self._inventories(entry, node)
         new = self._stand(node, inventories, old, now, at_start=at_start)
         quiet = {key: text for key, text in node.annotations.items() if key not in self._noise}
@@ -200,6 +210,13 @@ class Nodes:
         """Word to standing, for the types that the node has."""
         entry = self._entries.get(name)
         return dict(entry.standings) if entry is not None else {}
+
+    def cards(self, word: str) -> Iterator[tuple[register.Card, ...]]:
+        """The cards of a device type on each node that has it, in use or not."""
+        for entry in self._entries.values():
+            standing = entry.standings.get(word)
+            if standing is not None:
+                yield standing.inventory.cards
 
     def version(self, name: str) -> int:
         """A number that grows with every change that placement could notice; 0 if unknown."""

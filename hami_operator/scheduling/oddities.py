@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from hami_operator.devices import registry as registries
 from hami_operator.scheduling import claim, effects, ledger, nodes, reports
 from hami_operator.scheduling import pod as pods
 
@@ -16,9 +17,13 @@ class Oddities:
     Args:
         nodes: which cards there are.
         ledger: which cards are held.
+        registry: the device types whose decisions count.
     """
 
-    def __init__(self, nodes: nodes.Nodes, ledger: ledger.Ledger) -> None:
+    def __init__(
+        self, nodes: nodes.Nodes, ledger: ledger.Ledger, registry: registries.Registry
+    ) -> None:
+        self._registry = registry
         self._nodes = nodes
         self._ledger = ledger
         self._findings: dict[str, tuple[effects.PodRef, str, tuple[claim.Finding, ...]]] = {}
@@ -30,6 +35,17 @@ class Oddities:
             return ()
         ref = effects.PodRef.of(pod)
         self._findings[pod.uid] = (ref, pod.node_name, findings)
+        return tuple(reports.oddities(ref, pod.node_name, findings))
+
+    def changed(self, before: pods.Pod, pod: pods.Pod) -> Effects:
+        """Note the latest change of a bound pod's decision, beside what else is odd about it."""
+        findings = claim.edited(before, pod, self._registry)
+        if not findings:
+            return ()
+        ref = effects.PodRef.of(pod)
+        _, _, known = self._findings.get(pod.uid, (ref, "", ()))
+        kept = tuple(one for one in known if one.oddity is not claim.Oddity.EDITED)
+        self._findings[pod.uid] = (ref, pod.node_name, (*kept, *findings))
         return tuple(reports.oddities(ref, pod.node_name, findings))
 
     def gone(self, uid: str, transition: ledger.Transition) -> Effects:

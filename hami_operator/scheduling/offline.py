@@ -10,7 +10,7 @@ import datetime
 import functools
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from hami_operator import errors, settings
@@ -22,6 +22,7 @@ from hami_operator.scheduling import (
     demand,
     ledger,
     neighbours,
+    nodeorder,
     objects,
     quota,
     recall,
@@ -87,9 +88,24 @@ class _Node(NamedTuple):
     inventories: Mapping[str, inventory.Inventory]
 
 
-class _Pod(NamedTuple):
-    record: pods.Pod
-    entry: ledger.Entry | None  # what it holds of its node; nothing once it has ended
+class _Pod:
+    """A pod of the request; most are never asked for more than what they hold.
+
+    Attributes:
+        resident: what is counted of it.
+        entry: the same in the ledger; None where it has no node, or has ended.
+    """
+
+    def __init__(self, resident: pods.Resident, entry: ledger.Entry | None) -> None:
+        self.resident = resident
+        self.entry = entry
+        self._record: pods.Pod | None = None
+
+    def record(self, raw: Mapping[str, Any]) -> pods.Pod:
+        """All of it, read from its object when it is first asked for."""
+        if self._record is None:
+            self._record = pods.read(raw)
+        return self._record
 
 
 class _Rules(NamedTuple):
@@ -110,10 +126,10 @@ class _Terms:
         return _Node(node, inventory.read_all(node, self.rules.registry))
 
     def _pod(self, raw: Mapping[str, Any]) -> _Pod:
-        pod = pods.read(raw)
+        pod = pods.read_resident(raw)
         if not pod.node_name or pod.terminal:
             return _Pod(pod, None)
-        return _Pod(pod, ledger.read(pod, self.rules.registry, ours=True)[0])
+        return _Pod(pod, ledger.count(pod, self.rules.registry))
 
 
 def decide(request: Mapping[str, Any], memory: Memory | None = None) -> Answer:
@@ -133,26 +149,30 @@ def decide(request: Mapping[str, Any], memory: Memory | None = None) -> Answer:
     terms = memory.terms(given) if memory is not None else _Terms(_rules(given))
     now = _now(request.get("now"))
     pod = pods.read(_pod(request))
-    others = [terms.pod(raw) for raw in _objects(request, "pods")]
-    board = _Board(terms, now)
+    others = _objects(request, "pods")
+    board = _Board(pod, terms, now)
     board.add_nodes(_objects(request, "nodes"))
-    board.add_pods(one for one in others if one.record.node_name and one.record.uid != pod.uid)
+    board.add_pods(others)
     findings = board.add_quotas(_objects(request, "quotas"))
-    outcome = board.run(pod)
+    outcome = board.run()
     return Answer(
         output=_output(outcome), warnings=(*terms.warnings, *findings, *outcome.warnings)
     )
 
 
 class _Board:
-    """The cluster of one request."""
+    """The cluster of one request, as its pod is to see it."""
 
-    def __init__(self, known: _Terms, now: instant.Instant) -> None:
+    def __init__(self, pod: pods.Pod, known: _Terms, now: instant.Instant) -> None:
         terms = known.rules
+        self._pod = pod
+        self._demand = demand.read(pod, terms.registry)
         self._known = known
         self._terms = terms
         self._now = now
-        self._nodes = registered.Nodes(terms.registry, terms.settings.device_timeout_s)
+        self._nodes = registered.Nodes(
+            terms.registry, terms.settings.device_timeout_s, terms.settings.node_label_selector
+        )
         self._ledger = ledger.Ledger(terms.registry)
         self._quotas = quota.Quotas(terms.registry)
         self._neighbours = neighbours.Neighbours(self._labels)
@@ -165,30 +185,36 @@ class _Board:
                 raise errors.DecodeError("nodes", f"[{position}].metadata.name", problem)
             self._nodes.seen(node, self._now, at_start=True, inventories=inventories)
 
-    def add_pods(self, bound: Iterable[_Pod]) -> None:
-        for pod, entry in bound:
-            if entry is None or pod.uid in self._ledger:
-                self._ledger.observe(pod, ours=True)
+    def add_pods(self, objects: Sequence[Mapping[str, Any]]) -> None:
+        looks = not self._demand.asks or neighbours.looks_at_others(self._pod)
+        for raw in objects:
+            pod = self._known.pod(raw)
+            resident, entry = pod.resident, pod.entry
+            if not resident.node_name or resident.uid == self._pod.uid:
+                continue
+            if entry is None or resident.uid in self._ledger:
+                self._ledger.observe(pod.record(raw), ours=True)
             else:
                 self._ledger.put(entry)
-            if not pod.terminal:
-                self._neighbours.add(pod, pod.node_name)
+            if entry is not None and (looks or resident.speaks):
+                self._neighbours.add(pod.record(raw), resident.node_name)
 
     def add_quotas(self, objects: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
         return tuple(str(odd) for raw in objects for odd in self._quotas.seen(raw).findings)
 
-    def run(self, pod: pods.Pod) -> cycle.Placed | cycle.Unplaced:
+    def run(self) -> cycle.Placed | cycle.Unplaced:
         views = snapshot.Snapshot(self._nodes, self._ledger).views()
         return cycle.run(
-            pod,
-            demand.read(pod, self._terms.registry),
+            self._pod,
+            self._demand,
             views,
             rules=self._terms,
             now=self._now,
-            accounts=self._quotas.accounts(pod.namespace, self._ledger, self._nodes),
+            accounts=self._quotas.accounts(self._pod.namespace, self._ledger, self._nodes),
             around=surroundings.Surroundings(
                 nodes=views, pods=self._neighbours, objects=objects.Objects()
             ),
+            order=nodeorder.Order(),
         )
 
     def _labels(self, name: str) -> Mapping[str, str]:

@@ -34,6 +34,17 @@ class Term:
         """Whether labels of namespaces decide; an empty selector means all without a look."""
         return bool(self.namespace_selector.requirements)
 
+    @property
+    def widened(self) -> Term:
+        """The term as kube-scheduler 1.36 reads it where it is about the pods around.
+
+        That asks the selector of namespaces without labels, so that one which holds of a
+        namespace without any is about all of them.
+        """
+        if not self.namespace_selector.matches(fields.EMPTY):
+            return self
+        return dataclasses.replace(self, namespace_selector=labels.EVERYTHING)
+
     def selects(
         self,
         pod_labels: Mapping[str, str],

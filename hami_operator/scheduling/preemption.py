@@ -48,6 +48,11 @@ class Bench(Protocol):
         ...
 
     @property
+    def empties(self) -> bool:
+        """Whether other pods are leaving it anyway, so that it may be enough to wait."""
+        ...
+
+    @property
     def groups(self) -> Iterable[frozenset[str]]:
         """UIDs of those that share a card."""
         ...
@@ -81,7 +86,7 @@ class Victims:
         return frozenset(pod.uid for pod in self.pods)
 
     @property
-    def cost(self) -> tuple[int, int, int, int, float]:
+    def cost(self) -> Cost:
         """Less is better: budgets, highest priority, sum of priorities, number, age.
 
         Priorities are summed from the lowest possible one, so that a pod more always costs more.
@@ -93,8 +98,7 @@ class Victims:
 
     def _started_s(self, highest: int) -> float:
         """When the longest-running of the most important ones was started."""
-        started = (one.rank.started for one in self.pods if one.priority == highest)
-        seconds = ((at - _EPOCH).total_seconds() for at in started if at is not None)
+        seconds = (_started_s(one) for one in self.pods if one.priority == highest)
         return min(seconds, default=float("inf"))
 
 
@@ -113,22 +117,48 @@ def choose(
     """
     found: list[tuple[Bench, Victims]] = []
     helpless: set[str] = set()
+    best = _WORST
+    number = 0
     for bench in benches:
-        victims = spare(bench, budgets)
-        if victims is None:
+        if not bench.fits(_everyone(bench)):
             helpless.add(bench.node)
             continue
-        found.append((bench, victims))
-        if len(found) >= enough or not victims.pods:
+        number += 1
+        if bench.empties or _least(bench) < best:
+            victims = _spared(bench, _everyone(bench), budgets)
+            found.append((bench, victims))
+            best = min(best, victims.cost)
+            if not victims.pods:
+                break
+        if number >= enough:
             break
     if not found:
         return None, frozenset(helpless)
     return _cheapest(found, budgets), frozenset(helpless)
 
 
+Cost = tuple[int, int, int, int, float]
+_WORST: Final[Cost] = (2**63, 0, 0, 0, 0.0)
+
+
+def _least(bench: Bench) -> Cost:
+    """No victims of a node cost less than the least of its pods would; here the first is taken."""
+    lowest = min((pod.priority for pod in bench.movable), default=_LOWEST)
+    return 0, lowest, lowest - _LOWEST, 1, -max(map(_started_s, bench.movable), default=0.0)
+
+
+def _started_s(pod: pods.Pod) -> float:
+    started = pod.rank.started
+    return (started - _EPOCH).total_seconds() if started is not None else float("inf")
+
+
+def _everyone(bench: Bench) -> frozenset[str]:
+    return frozenset(pod.uid for pod in bench.movable)
+
+
 def spare(bench: Bench, budgets: disruption.Budgets) -> Victims | None:
     """The least important that have to go from one node; None where not all are enough."""
-    everyone = frozenset(pod.uid for pod in bench.movable)
+    everyone = _everyone(bench)
     return _spared(bench, everyone, budgets) if bench.fits(everyone) else None
 
 
@@ -181,7 +211,8 @@ def _put_back(
     victims: list[pods.Pod] = []
     at = 0
     while at < len(order):
-        staying = _longest(bench, order[at:], gone)
+        search = _longest if victims else _nearly_all  # most often few have to go
+        staying = search(bench, order[at:], gone)
         gone = gone.difference(_uids(order[at : at + staying]))
         at += staying
         victims += order[at : at + 1]
@@ -191,19 +222,35 @@ def _put_back(
 
 def _longest(bench: Bench, order: Sequence[pods.Pod], gone: frozenset[str]) -> int:
     """How many from the start can be put back together; more never fit where fewer do not."""
-
-    def can_stay(number: int) -> bool:
-        return bench.fits(gone.difference(_uids(order[:number])))
-
     low, high = 0, 1
-    while can_stay(high):  # in growing steps, then in shrinking ones
+    while _can_stay(bench, order[:high], gone):  # in growing steps, then in shrinking ones
         if high == len(order):
             return high
         low, high = high, min(2 * high, len(order))
+    return _between(bench, order, gone, low=low, high=high)
+
+
+def _nearly_all(bench: Bench, order: Sequence[pods.Pod], gone: frozenset[str]) -> int:
+    """The same, looked for from the other end."""
+    low, high, step = len(order), len(order) + 1, 1
+    while low > 0 and not _can_stay(bench, order[:low], gone):
+        low, high, step = max(0, low - step), low, 2 * step
+    return _between(bench, order, gone, low=low, high=high)
+
+
+def _between(
+    bench: Bench, order: Sequence[pods.Pod], gone: frozenset[str], *, low: int, high: int
+) -> int:
+    """So many as ``low`` can be put back, and not so many as ``high``."""
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if can_stay(middle) else (low, middle)
+        stays = _can_stay(bench, order[:middle], gone)
+        low, high = (middle, high) if stays else (low, middle)
     return low
+
+
+def _can_stay(bench: Bench, some: Sequence[pods.Pod], gone: frozenset[str]) -> bool:
+    return bench.fits(gone.difference(_uids(some)))
 
 
 def _uids(some: Iterable[pods.Pod]) -> Iterator[str]:

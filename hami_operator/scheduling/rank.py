@@ -44,9 +44,10 @@ def read(spec: Mapping[str, Any], status: Mapping[str, Any], found: fields.Field
     preempts = found.text(spec, "preemptionPolicy", "spec.") != _NEVER
     started = moment(status.get("startTime"))
     nominated = found.text(status, "nominatedNodeName", "status.")
+    conditions = found.items(status, "conditions", "status.") if "conditions" in status else ()
     yields = any(
         (item.get("type"), item.get("status"), item.get("reason")) == (YIELDS, "True", PREEMPTED)
-        for _, item in found.items(status, "conditions", "status.")
+        for _, item in conditions
     )
     if preempts and started is None and not nominated and not yields:
         return NONE

@@ -41,7 +41,7 @@ class Ranking:
     def __init__(self, pod: pods.Pod, load: Callable[[str], Mapping[str, int]]) -> None:
         self._pod = pod
         self._load = load
-        own = fitscore.assumed(pod)
+        own = fitscore.asked(pod)
         self._own = {name: own.get(name, 0) for name in _NAMES}
         self.shape = tuple(self._own.values())
 

@@ -33,6 +33,9 @@ class Recall(Generic[Item]):
 
     def __call__(self, raw: Mapping[str, Any]) -> Item:
         """The item of an object."""
+        mark = _identity(raw)
+        if mark is not None and not self._is_met(mark):
+            return self._read(raw)
         try:
             text = orjson.dumps(raw)
         except orjson.JSONEncodeError:  # it writes less deeply than it reads
@@ -40,7 +43,7 @@ class Recall(Generic[Item]):
         found = self._known.get(text)
         if found is None:
             found = self._older.get(text) or self._read(raw)
-            if self._is_met(text):
+            if self._is_met(hash(text)):
                 self._keep(text, found)
         return found
 
@@ -48,9 +51,8 @@ class Recall(Generic[Item]):
         """How many items are kept."""
         return len(self._known.keys() | self._older.keys())
 
-    def _is_met(self, text: bytes) -> bool:
-        """Whether the text was there before, as far as that is known; it is now."""
-        mark = hash(text)
+    def _is_met(self, mark: int) -> bool:
+        """Whether the mark was there before, as far as that is known; it is now."""
         if mark in self._met:
             return True
         if len(self._met) >= 4 * self._most:
@@ -62,3 +64,14 @@ class Recall(Generic[Item]):
         if len(self._known) >= self._most:
             self._known, self._older = {}, self._known
         self._known[text] = item
+
+
+def _identity(raw: Mapping[str, Any]) -> int | None:
+    """What most likely differs where objects do, and costs far less than their text."""
+    meta = raw.get("metadata")
+    if not isinstance(meta, dict):
+        return None
+    try:
+        return hash((meta.get("uid"), meta.get("resourceVersion"), meta.get("name")))
+    except TypeError:  # these are no texts
+        return None

@@ -14,6 +14,7 @@ _REASONS: Final[Mapping[claim.Oddity, str]] = {
     claim.Oddity.ELSEWHERE: "ForeignDecision",
     claim.Oddity.FOREIGN: "ForeignDecision",
     claim.Oddity.DIFFERS: "ForeignDecision",
+    claim.Oddity.EDITED: "ForeignDecision",
     claim.Oddity.BYPASSED: "AdmissionBypassed",
 }
 
@@ -37,6 +38,12 @@ def oddities(
             )
         else:
             yield _warning(pod, _REASONS[finding.oddity], finding.text)
+
+
+def miscounted(total: str) -> effects.Correction:
+    """A total of the ledger had fallen below zero."""
+    text = f"usage of {total} had fallen below zero, and was added up again"
+    return effects.Correction(kind="negative", node="", bug=text)
 
 
 def reopened(node: str, word: str) -> effects.NodeEvent:

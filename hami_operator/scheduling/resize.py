@@ -19,14 +19,16 @@ def held(
     overhead: Mapping[str, int],
     found: fields.Fields,
 ) -> dict[str, int] | None:
-    """Per resource the largest of three totals, in billionths; None where status adds nothing.
+    """Per resource the largest of four totals, in billionths; None where status adds nothing.
 
-    The totals are those of the specification, of what kubelet has allocated, and of what runs. A
-    resize that kubelet has called infeasible leaves the specification out.
+    The totals are those of the specification, of what kubelet has allocated, of what runs, and of
+    the largest of these for each container: kube-scheduler 1.34 to 1.36 counts the last one, later
+    ones only the others. A resize that kubelet has called infeasible leaves the specification out.
     """
     statuses = _statuses(status, found)
     if not statuses:
         return None
+    infeasible = _is_infeasible(status, found)
     shapes = [(_ALLOCATED, _RUNNING), (_RUNNING, _ALLOCATED)]
     totals = [
         resources.total(
@@ -36,7 +38,14 @@ def held(
         )
         for shape in shapes
     ]
-    if not _is_infeasible(status, found):
+    totals.append(
+        resources.total(
+            ((one.kind, _most(_of(one, statuses), one.amounts, infeasible)) for one in specified),
+            pod_level=_most(_pod_statuses(status, found), pod_level, infeasible),
+            overhead=overhead,
+        )
+    )
+    if not infeasible:
         own = ((one.kind, one.amounts) for one in specified)
         totals.append(resources.total(own, pod_level=pod_level, overhead=overhead))
     return _largest(totals)
@@ -47,10 +56,24 @@ def _reported(
     statuses: Mapping[str, Mapping[str, Mapping[str, int]]],
     shape: tuple[str, str],
 ) -> Mapping[str, int]:
-    """A container's amounts in one total; plain init containers are never resized."""
-    if one.kind is containers.Kind.INIT:
-        return one.amounts
-    return _first(statuses.get(one.name, {}), shape, one.amounts)
+    """A container's amounts in one total."""
+    return _first(_of(one, statuses), shape, one.amounts)
+
+
+def _of(
+    one: containers.Container, statuses: Mapping[str, Mapping[str, Mapping[str, int]]]
+) -> Mapping[str, Mapping[str, int]]:
+    """What is reported of a container; plain init containers are never resized."""
+    return {} if one.kind is containers.Kind.INIT else statuses.get(one.name, {})
+
+
+def _most(
+    reported: Mapping[str, Mapping[str, int]], specified: Mapping[str, int], infeasible: bool
+) -> Mapping[str, int]:
+    """The most of each resource by itself; only where it is said what runs."""
+    if _RUNNING not in reported:
+        return specified
+    return _largest((*reported.values(), *(() if infeasible else (specified,))))
 
 
 def _first(
@@ -67,6 +90,8 @@ def _statuses(
 ) -> dict[str, Mapping[str, Mapping[str, int]]]:
     reported: dict[str, Mapping[str, Mapping[str, int]]] = {}
     for key in ("initContainerStatuses", "containerStatuses"):
+        if key not in status:
+            continue
         for place, item in found.items(status, key, "status."):
             amounts = _amounts(item, f"{place}.", found)
             if amounts:

@@ -56,20 +56,18 @@ def scorer(weights: policy.Weights, wanted: request.Request | None) -> Score:
     A card whose slots, cores or memory are 0 in all scores 0.
     """
     slot, core, memory = weights.slot, weights.core, weights.memory
-    slots, cores = (0, 0) if wanted is None else (1, wanted.cores)
+    slots, cores, known_mib = (0, 0, 0) if wanted is None else (1, wanted.cores, wanted.memory_mib)
 
     def score(entry: usage.CardUsage) -> float:
         facts, used = entry.card, entry.usage
         total_mib = facts.memory_mib
         if not (facts.count and facts.cores and total_mib):
             return 0.0
-        memory_mib = (
-            used.memory_mib if wanted is None else used.memory_mib + booked_mib(wanted, total_mib)
-        )
+        booked = known_mib or (booked_mib(wanted, total_mib) if wanted is not None else 0)
         load = (
             slot * (used.used + slots) / facts.count
             + core * (used.cores + cores) / facts.cores
-            + memory * memory_mib / total_mib
+            + memory * (used.memory_mib + booked) / total_mib
         )
         return round(10 * load, _DECIMALS)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import bisect
 import dataclasses
+import itertools
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
@@ -59,20 +60,6 @@ class NodeView:
     def name(self) -> str:
         """The node's name."""
         return self.node.name
-
-    def with_usage(self, word: str, taken: Mapping[str, usage.Usage]) -> NodeView:
-        """The node as it would be if its cards of one type were taken as given.
-
-        Args:
-            word: the type.
-            taken: card id to usage; cards that are not named stay as they are.
-        """
-        cards = tuple(
-            usage.CardUsage(each.card, taken.get(each.card.id, each.usage))
-            for each in self.cards.get(word, ())
-        )
-        every = MappingProxyType({**self.cards, word: cards})
-        return dataclasses.replace(self, cards=every, base=totals(every))
 
 
 class Snapshot:
@@ -157,14 +144,22 @@ class Snapshot:
 
 def totals(cards: Mapping[str, tuple[usage.CardUsage, ...]]) -> Totals:
     """The sums over all cards."""
-    every = [each for word in cards.values() for each in word]
+    used = count = cores_used = total_cores = memory_mib = total_memory_mib = 0
+    for each in itertools.chain.from_iterable(cards.values()):
+        card, taken = each.card, each.usage
+        used += taken.used
+        count += card.count
+        cores_used += taken.cores
+        total_cores += card.cores
+        memory_mib += taken.memory_mib
+        total_memory_mib += card.memory_mib
     return Totals(
-        used=sum(each.usage.used for each in every),
-        count=sum(each.card.count for each in every),
-        cores=sum(each.usage.cores for each in every),
-        total_cores=sum(each.card.cores for each in every),
-        memory_mib=sum(each.usage.memory_mib for each in every),
-        total_memory_mib=sum(each.card.memory_mib for each in every),
+        used=used,
+        count=count,
+        cores=cores_used,
+        total_cores=total_cores,
+        memory_mib=memory_mib,
+        total_memory_mib=total_memory_mib,
     )
 
 

@@ -79,6 +79,11 @@ def read_tolerations(
     parent: Mapping[str, Any], path: str, found: fields.Fields
 ) -> tuple[Toleration, ...]:
     """``tolerations`` of a pod's spec; how long they last does not matter to a scheduler."""
+    listed = parent.get("tolerations")
+    return _tolerations(listed, f"{path}tolerations", found) if listed else ()
+
+
+def _read_list(listed: Any, path: str, found: fields.Fields) -> tuple[Toleration, ...]:
     return tuple(
         Toleration(
             key=found.text(item, "key", f"{place}."),
@@ -86,8 +91,12 @@ def read_tolerations(
             value=found.text(item, "value", f"{place}."),
             effect=found.text(item, "effect", f"{place}."),
         )
-        for place, item in found.items(parent, "tolerations", path)
+        for place, item in found.items({path: listed}, path, "")
     )
+
+
+_tolerations: Final = fields.recalled(_read_list, most=1024)
+"""Every pod has the two that admission adds."""
 
 
 def _compares(operator: str, taint: str, bound: str) -> bool:

@@ -113,7 +113,8 @@ NONE: Final = Volumes()
 
 def read(spec: Mapping[str, Any], pod_name: str, found: fields.Fields) -> Volumes:
     """The volumes of a pod."""
-    if not spec.get("volumes"):
+    volumes = spec.get("volumes")
+    if not volumes or _are_plain(volumes):
         return NONE
     listed = tuple(found.items(spec, "volumes", "spec."))
     claims = tuple(_claims(listed, pod_name, found))
@@ -123,6 +124,13 @@ def read(spec: Mapping[str, Any], pod_name: str, found: fields.Fields) -> Volume
     if not (claims or disks or attached or images):
         return NONE
     return Volumes(claims=claims, disks=disks, attached=attached, images=images)
+
+
+def _are_plain(volumes: Any) -> bool:
+    """Whether none of them matters, as with most pods."""
+    return type(volumes) is list and all(
+        type(volume) is dict and _MATTERING.isdisjoint(volume) for volume in volumes
+    )
 
 
 _Listed = Iterable[tuple[str, Mapping[str, Any]]]
@@ -178,3 +186,7 @@ _IDENTITIES: Final[Mapping[str, tuple[str, ...]]] = {
     "rbd": ("pool", "image"),
 }
 """What makes a disk the same disk, by the field of the volume."""
+_MATTERING: Final = frozenset(
+    {"persistentVolumeClaim", "ephemeral", "image", *PLUGINS, *_IDENTITIES}
+)
+"""A volume with none of these fields decides nothing."""

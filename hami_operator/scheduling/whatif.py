@@ -52,9 +52,11 @@ class Bench:
         registry: the device types.
         words: the device types that the incoming pod asks for.
         judge: gives who judges.
+        empties: some of its pods are leaving, and count no more.
 
     Attributes:
         movable: the pods that may be taken.
+        empties: as given.
     """
 
     def __init__(
@@ -68,7 +70,9 @@ class Bench:
         registry: registries.Registry,
         words: Iterable[str],
         judge: Judge,
+        empties: bool = False,
     ) -> None:
+        self.empties = empties
         self.movable = sorted(movable, key=rank.importance)
         self._view = view
         self._nodes = nodes

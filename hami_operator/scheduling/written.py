@@ -130,14 +130,20 @@ def _annotations(
         containers=tuple(one.name for one in pod.containers),
         limits=tuple(one.limits for one in pod.containers),
     )
-    return {**plugin, **_core(node, now)}
+    return {**plugin, **_core(pod, node, now)}
 
 
-def _core(node: str, now: instant.Instant) -> Mapping[str, str]:
+def _core(pod: pods.Pod, node: str, now: instant.Instant) -> Mapping[str, str]:
+    phase = bindphase.move(
+        bindphase.classify(pod.annotations.get(keys.BIND_PHASE)),
+        bindphase.Phase.ALLOCATING,
+        writer=bindphase.Writer.OPERATOR,
+        bound=bool(pod.node_name),
+    )
     return {
         keys.VGPU_NODE: node,
         keys.VGPU_TIME: str(now.unix_s),
-        keys.BIND_PHASE: bindphase.Phase.ALLOCATING.value,
+        keys.BIND_PHASE: phase.value,
         keys.BIND_TIME: str(now.unix_s),
     }
 

@@ -80,7 +80,7 @@ def test_every_node_that_refuses_says_why() -> None:
             "bare": {
                 "reason": "NodeInsufficientDevice",
                 "message": "NodeInsufficientDevice: "
-                "fewer cards of the type than one container asks for",
+                "fewer cards of the type are registered than asked for",
             },
             "node67-4v100": {
                 "reason": "node(s) were unschedulable",
@@ -93,7 +93,7 @@ def test_every_node_that_refuses_says_why() -> None:
         },
         "message": "0/3 nodes are available: "
         "1 card(s) have too little free memory (CardInsufficientMemory), "
-        "1 fewer cards of the type than one container asks for (NodeInsufficientDevice), "
+        "1 fewer cards of the type are registered than asked for (NodeInsufficientDevice), "
         "1 node(s) were unschedulable.",
     }
 

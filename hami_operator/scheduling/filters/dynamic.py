@@ -6,6 +6,7 @@ here, and its text says so in kube-scheduler's words.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from hami_operator.scheduling import pod as pods
@@ -31,18 +32,33 @@ def plan(
     selectors = tuple(claim.selector for claim in found if claim.selector is not None)
 
     def judge(view: check.View) -> rejection.Rejection | None:
+        if not complete:
+            return _UNALLOCATED
         node = view.node
-        if not all(one.matches(node.name, node.labels) for one in selectors):
-            return _ELSEWHERE
-        return None if complete else _UNALLOCATED
+        reached = all(one.matches(node.name, node.labels) for one in selectors)
+        return None if reached else _ELSEWHERE
 
     return judge
+
+
+def prefilter(pod: pods.Pod, around: surroundings.Surroundings) -> rejection.Rejection | None:
+    """What keeps a pod from being tried at all: a claim that is missing, or not to be had."""
+    found = _present(pod, around) if pod.resource_claims else ()
+    return rejection.final(NAME, found) if isinstance(found, str) else None
 
 
 def claims(
     pod: pods.Pod, around: surroundings.Surroundings
 ) -> tuple[resourceclaims.Claim, ...] | str:
     """The claims that the pod needs, or why it can be nowhere for now."""
+    found = _present(pod, around)
+    return found if isinstance(found, str) else _refusal(found, pod, around) or found
+
+
+def _present(
+    pod: pods.Pod, around: surroundings.Surroundings
+) -> tuple[resourceclaims.Claim, ...] | str:
+    """The claims, or which of them is not there for the pod."""
     found = []
     for wanted in pod.resource_claims:
         if wanted.missing:
@@ -52,7 +68,7 @@ def claims(
         claim = around.objects.resource_claims.get(wanted.claim, pod.namespace)
         if claim is None:
             return f'could not find ResourceClaim "{pod.namespace}/{wanted.claim}"'
-        problem = _problem(claim, wanted, pod) or _refusal(claim, pod, around)
+        problem = _problem(claim, wanted, pod)
         if problem:
             return problem
         found.append(claim)
@@ -68,11 +84,15 @@ def _problem(claim: resourceclaims.Claim, wanted: resourceclaims.Wanted, pod: po
     return ""
 
 
-def _refusal(claim: resourceclaims.Claim, pod: pods.Pod, around: surroundings.Surroundings) -> str:
-    if claim.allocated:
+def _refusal(
+    found: Iterable[resourceclaims.Claim], pod: pods.Pod, around: surroundings.Surroundings
+) -> str:
+    """Why the claims are of no use for now, though all of them are there."""
+    for claim in found:
         full = len(claim.users) >= resourceclaims.MOST_USERS and pod.uid not in claim.users
-        return "resourceclaim in use" if full else ""
-    for request, name in claim.classes:
-        if around.objects.device_classes.get(name) is None:
-            return f"request {request}: device class {name} does not exist"
+        if claim.allocated and full:
+            return "resourceclaim in use"
+        for request, name in () if claim.allocated else claim.classes:
+            if around.objects.device_classes.get(name) is None:
+                return f"request {request}: device class {name} does not exist"
     return ""

@@ -2,11 +2,14 @@
 
 A required anti-affinity term of a pod on a node keeps the pods that it selects out of the whole
 topology domain, whether or not those have any affinity of their own; affinity is not mutual.
+
+Where a term selects namespaces by label, the API and kube-scheduler 1.36 differ about which ones
+(`podaffinity.Term.widened`). A node has to be right by both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from hami_operator.scheduling import neighbours, podaffinity, rejection, surroundings, tallies
@@ -77,14 +80,23 @@ def _near(pod: pods.Pod, around: surroundings.Surroundings) -> _Ask | None:
     keys = tuple(dict.fromkeys(term.topology_key for term in terms))
     said = ((key, around.pods.counts(asked)) for key in keys)
     places = _places(around.pods, said)
-    if not places and asked.counts(pod):
+    if not places and asked.counts(pod) and not _places(around.pods, _widely(terms, around)):
         # Nobody is there yet: the first of a group that wants to be together goes anywhere.
         return lambda labels: all(key in labels for key in keys)
     return lambda labels: all((key, labels.get(key)) in places for key in keys)
 
 
+def _widely(
+    terms: Sequence[podaffinity.Term], around: surroundings.Surroundings
+) -> neighbours.Said:
+    """Where pods are that all terms are about, as kube-scheduler reads them."""
+    widened = question((one.widened for one in terms), around.objects.namespaces)
+    counts = around.pods.counts(widened)
+    return ((term.topology_key, counts) for term in terms)
+
+
 def _of_term(term: podaffinity.Term, around: surroundings.Surroundings) -> frozenset[Place]:
-    counts = around.pods.counts(question((term,), around.objects.namespaces))
+    counts = around.pods.counts(question((term.widened,), around.objects.namespaces))
     return _places(around.pods, ((term.topology_key, counts),))
 
 

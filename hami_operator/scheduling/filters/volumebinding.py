@@ -112,7 +112,8 @@ def binding(
             provisioned.append(claim)
         else:
             matched.append((claim, volume))
-    for claim in provisioned:
+    # Those that have been sent here already are judged first, and the first problem is told.
+    for claim in sorted(provisioned, key=lambda claim: not claim.selected_node):
         problem = _why_not_made(claim, node, kept)
         if problem:
             return problem

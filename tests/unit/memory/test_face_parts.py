@@ -100,7 +100,11 @@ def test_discovery_lists_every_row_once() -> None:
     assert groups is not None
     places = [
         "/api/v1",
-        *(f"/apis/{group['preferredVersion']['groupVersion']}" for group in groups["groups"]),
+        *(
+            f"/apis/{one['groupVersion']}"
+            for group in groups["groups"]
+            for one in group["versions"]
+        ),
     ]
     listed = []
     for place in places:
@@ -113,6 +117,12 @@ def test_discovery_lists_every_row_once() -> None:
         ]
     rows = [(row.api_version, row.plural, row.namespaced) for row in resources.ALL]
     assert sorted(listed) == sorted(rows)
+
+
+def test_of_several_versions_of_a_group_the_first_is_preferred() -> None:
+    found = discovery.document("/apis/scheduling.k8s.io", version="1.36.3") or {}
+    versions = [one["version"] for one in found["versions"]]
+    assert (versions, found["preferredVersion"]["version"]) == (["v1", "v1alpha2"], "v1")
 
 
 def test_discovery_of_pods() -> None:

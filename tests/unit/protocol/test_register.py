@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hami_operator.protocol import decision, register
+from hami_operator.protocol import decision, fields, register
 
 Form = register.Form
 PROFILES = (
@@ -327,3 +327,36 @@ JSON = st.recursive(
 @given(st.lists(JSON, min_size=1, max_size=6))
 def test_any_json_gives_good_cards_or_findings(value: list[Any]) -> None:
     check_any(json.dumps(value))
+
+
+def _by_the_slow_parser(text: str) -> object:
+    return json.loads(
+        text,
+        parse_int=fields._integer,
+        parse_constant=fields._refuse,
+        object_pairs_hook=fields._last_wins,
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param('[{"id":"a","count":1}]', id="as plugins write it"),
+        pytest.param('[{"id":"a","id":"b"}]', id="a repeated key"),
+        pytest.param('[{"id": "a"}]', id="spaces"),
+        pytest.param('[{"count":-0}]', id="a negative zero"),
+        pytest.param('[{"count":1e2},{"count":1.50}]', id="unusual numbers"),
+        pytest.param('[{"custominfo":{"bytes":85899345920}}]', id="a long number inside"),
+        pytest.param('[{"id":"\\u0061\\ud800"}]', id="escapes"),
+        pytest.param("[]", id="nothing"),
+    ],
+)
+def test_the_fast_parser_says_what_the_slow_one_says(text: str) -> None:
+    slow, fast = _by_the_slow_parser(text), fields.parse_json(text)
+    assert repr(fast) == repr(slow)
+
+
+@given(st.lists(st.dictionaries(st.text(max_size=4), st.integers() | st.floats(0, 9), max_size=3)))
+def test_long_numbers_of_flat_objects_differ_in_type_alone(value: list[Any]) -> None:
+    text = json.dumps(value, separators=(",", ":"))
+    assert fields.parse_json(text) == _by_the_slow_parser(text)

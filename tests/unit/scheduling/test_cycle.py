@@ -241,10 +241,10 @@ def test_rules_for_devices_leave_other_pods_alone(pod: builders.PodBuilder) -> N
 
 
 def test_a_rule_that_is_not_built_makes_the_pod_wait() -> None:
-    outcome = run(POD.put("spec.schedulingGroup", {"podGroupName": "g"}), view("a"))
+    outcome = run(POD.put("spec.workloadRef", {"name": "w", "podGroup": "g"}), view("a"))
     assert isinstance(outcome, cycle.Unplaced)
     assert outcome.reasons == (Reason.FILTER_NOT_BUILT,)
-    assert "GangScheduling" in outcome.message
+    assert "spec.workloadRef" in outcome.message
 
 
 def test_reasons_are_counted_over_all_nodes() -> None:
@@ -261,7 +261,7 @@ def test_reasons_are_counted_over_all_nodes() -> None:
     assert isinstance(outcome, cycle.Unplaced)
     assert outcome.message == (
         "0/5 nodes are available: 1 Insufficient cpu, "
-        "1 fewer cards of the type than one container asks for (NodeInsufficientDevice), "
+        "1 fewer cards of the type are registered than asked for (NodeInsufficientDevice), "
         "1 node(s) were unschedulable, "
         "2 card(s) have too little free memory (CardInsufficientMemory)."
     )

@@ -64,3 +64,34 @@ def test_a_map_of_texts_is_a_copy() -> None:
     read = fields.Fields().texts(raw, "labels", "")
     raw["labels"]["a"] = "c"
     assert read == {"a": "b"}
+
+
+def _counting() -> tuple[fields.Reader[str], list[object]]:
+    """A reader of texts that keeps what it was asked to read."""
+    asked: list[object] = []
+
+    def read(raw: Any, path: str, found: fields.Fields) -> str:
+        asked.append(raw)
+        return found.text(raw, "key", f"{path}.")
+
+    return fields.recalled(read, most=2), asked
+
+
+def test_what_was_read_is_known_again_by_its_text() -> None:
+    read, asked = _counting()
+    found = fields.Fields()
+    assert [read({"key": "a"}, path, found) for path in ("here", "there")] == ["a", "a"]
+    assert (asked, found.findings) == ([{"key": "a"}], ())
+
+
+def test_what_is_odd_is_told_each_time_with_its_place() -> None:
+    read, _ = _counting()
+    found = fields.Fields()
+    assert [read({"key": 1}, path, found) for path in ("here", "there")] == ["", ""]
+    assert [one.field for one in found.findings] == ["here.key", "there.key"]
+
+
+def test_what_json_cannot_say_is_read_all_the_same() -> None:
+    read, asked = _counting()
+    assert read(MappingProxyType({"key": "a"}), "", fields.Fields()) == "a"
+    assert len(asked) == 1

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hami_operator.scheduling import fitscore
 from tests import builders
 
+MIB = 2**20
 POD = builders.pod("p").container(requests={"cpu": "1", "memory": "1Gi"})
 NODE = builders.node("n").allocatable(cpu="4", memory="4Gi")
 RATIO = fitscore.Strategy.REQUESTED_TO_CAPACITY_RATIO
@@ -66,3 +67,51 @@ def test_scores_stay_in_bounds(strategy: fitscore.Strategy, asked: int, booked: 
     pod = builders.pod("p").container(requests={"cpu": f"{asked}m"}).read()
     other = builders.pod("o").container(requests={"cpu": f"{booked}m"}).read()
     assert 0 <= fitscore.score(pod, NODE.read(), [other], scoring) <= 100
+
+
+WHOLE = {"requests": {"cpu": "1"}}
+
+
+@pytest.mark.parametrize(
+    ("pod", "want"),
+    [
+        pytest.param(builders.pod("p").container(), (100, 200 * MIB), id="without a request"),
+        pytest.param(
+            builders.pod("p").container(requests={"cpu": "2"}),
+            (2000, 200 * MIB),
+            id="what is missing is filled in",
+        ),
+        pytest.param(
+            builders.pod("p").container().container().put("spec.resources", WHOLE),
+            (1000, 400 * MIB),
+            id="with a request as a whole only what that lacks",
+        ),
+        pytest.param(
+            builders.pod("p")
+            .container(requests={"memory": "1Mi"})
+            .container()
+            .put("spec.resources", WHOLE),
+            (1000, MIB),
+            id="and nothing that any container requests",
+        ),
+        pytest.param(
+            builders.pod("p")
+            .container("c", requests={"cpu": "1"})
+            .append(
+                "status.containerStatuses",
+                {"name": "c", "allocatedResources": {"cpu": "3"}},
+            ),
+            (3000, 200 * MIB),
+            id="as much more as a resize has given it",
+        ),
+    ],
+)
+def test_what_a_pod_on_a_node_counts_with(pod: builders.PodBuilder, want: tuple[int, int]) -> None:
+    amounts = fitscore.assumed(pod.read())
+    assert (amounts["cpu"], amounts["memory"]) == want
+
+
+def test_what_a_new_pod_requests_as_a_whole_does_not_count() -> None:
+    pod = builders.pod("p").container(requests={"cpu": "200m"}).put("spec.resources", WHOLE)
+    pod = pod.put("spec.overhead", {"cpu": "50m"})
+    assert fitscore.asked(pod.read()) == {"cpu": 250, "memory": 200 * MIB}

@@ -11,7 +11,7 @@ from hypothesis import given, settings, stateful
 from hypothesis import strategies as st
 
 from hami_operator.devices import registry, usage
-from hami_operator.protocol import decision, keys
+from hami_operator.protocol import decision, keys, register
 from hami_operator.scheduling import claim, containers, effective, ledger
 from hami_operator.scheduling import pod as pods
 from tests import builders
@@ -661,3 +661,51 @@ def test_the_order_of_events_does_not_matter(
         second.observe(pod.read(), ours=True)
     assert held(first) == held(second)
     assert first.requested("n1") == second.requested("n1")
+
+
+# ---- what must never happen
+
+
+def _lost(books: ledger.Ledger, node: str, card: str) -> None:
+    """As a bug would: the totals of a card forget a pod that is still there."""
+    total = books._tables[node].cards["NVIDIA"][card]
+    total.used = total.memory_mib = total.cores = 0
+
+
+def test_a_total_below_zero_is_added_up_again_and_told_once() -> None:
+    books = book()
+    for name in ("a", "b"):
+        books.observe(bound(name, gpu("c,NVIDIA,100,10:;")).read(), ours=True)
+    books.observe(bound("far", gpu("c,NVIDIA,7,7:;"), node="n2").read(), ours=True)
+    assert books.take_miscounts() == ()
+    books.take_changed()
+    _lost(books, "n1", "c")
+    books.gone("uid-a")
+    assert held(books) == {"c": (1, 100, 10)}
+    assert held(books, "n2") == {"c": (1, 7, 7)}
+    assert books.namespace_usage("default") == {"NVIDIA": Usage(2, 107, 17)}
+    assert books.requested("n1") == ({"nvidia.com/gpu": 1, "cpu": 100}, 1)
+    assert set(books.take_changed()) == {"n1", "n2"}
+    assert books.take_miscounts() == ("c on n1",)
+    assert books.take_miscounts() == ()
+
+
+def test_a_namespace_below_zero_is_found_too() -> None:
+    books = book()
+    for name in ("a", "b"):
+        books.observe(bound(name, gpu("c,NVIDIA,100,10:;")).read(), ours=True)
+    books._namespaces["default"]["NVIDIA"].memory_mib = 0
+    books.gone("uid-a")
+    assert books.namespace_usage("default") == {"NVIDIA": Usage(1, 100, 10)}
+    assert books.take_miscounts() == ("NVIDIA in namespace default",)
+
+
+def test_what_one_pod_takes_is_told_apart_from_the_others() -> None:
+    books = book()
+    books.observe(bound("a", gpu("c,NVIDIA,100,10:;")).read(), ours=True)
+    books.observe(bound("b", gpu("c,NVIDIA,50,5:d,NVIDIA,1,1:;")).read(), ours=True)
+    cards = [register.Card(id=id) for id in "cde"]
+    found = {one.card.id: one.usage for one in books.share("uid-b", "NVIDIA", cards)}
+    assert plain(found) == {"c": (1, 50, 5), "d": (1, 1, 1), "e": (0, 0, 0)}
+    assert books.held("n1", "NVIDIA") == ("c", "d")
+    assert books.held("n1", "MLU") == books.held("ghost", "NVIDIA") == ()

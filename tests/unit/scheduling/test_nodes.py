@@ -57,6 +57,22 @@ def told(change: nodes.Change) -> list[tuple[str, str]]:
     ]
 
 
+def test_devices_of_nodes_without_the_wanted_labels_are_left_alone() -> None:
+    every = nodes.Nodes(registry.default(), 300.0, {"gpu": "on", "zone": "a"})
+    outside = builders.NodeBuilder(builders.node("n1").raw()).annotate({REG: TEXT})
+    every.seen(outside.merge("metadata.labels", {"gpu": "on"}).read(), at(0))
+    assert every.get("n1") is not None, "it is still a node"
+    assert (because(every), every.due(at(30))) == ("absent", {})
+
+    inside = outside.merge("metadata.labels", {"gpu": "on", "zone": "a"}).version(2)
+    every.seen(inside.read(), at(1))
+    assert because(every) is None
+
+    left = inside.version(3).merge("metadata.labels", {"zone": "b"})
+    change = every.seen(left.read(), at(2))
+    assert (because(every), change.words) == ("absent", frozenset({"NVIDIA"}))
+
+
 @pytest.mark.parametrize(
     ("given", "want", "want_due"),
     [
@@ -298,6 +314,14 @@ def test_a_node_that_is_gone_is_forgotten_with_its_ages() -> None:
     assert (len(every), list(every), "n1" in every) == (0, [], False)
     every.seen(node(2, reg=TEXT, hs=asked(0)), at(1000))
     assert because(every) is None
+
+
+def test_the_cards_of_a_type_are_known_node_by_node() -> None:
+    every = known()
+    every.seen(node(reg=TEXT), at(0))
+    every.seen(builders.node("n2").read(), at(0))
+    assert [[card.id for card in cards] for cards in every.cards("NVIDIA")] == [["GPU-A"]]
+    assert list(every.cards("MLU")) == []
 
 
 def test_what_is_handed_out_changes_nothing() -> None:

@@ -367,3 +367,45 @@ def test_no_content_makes_reading_raise(odd: list[tuple[str, Any]]) -> None:
             place = place[level]
         place[last] = value
     pods.read(raw)
+
+
+@given(path=st.sampled_from(PATHS), value=JSON)
+def test_a_resident_is_what_is_counted_of_the_pod(path: str, value: Any) -> None:
+    raw = (
+        builders.pod("p", "team")
+        .annotate({"hami.io/x": "y"})
+        .init("i", requests={"cpu": "2"})
+        .container("c", limits={"nvidia.com/gpu": 1}, requests={"cpu": "1"})
+        .on("n1")
+        .phase("Running")
+        .init_ended("i")
+        .put(path, value)
+        .raw()
+    )
+    pod, resident = pods.read(raw), pods.read_resident(raw)
+    same = set(pods.Resident._fields) - {"speaks"}
+    assert {name: getattr(resident, name) for name in same} == {
+        name: getattr(pod, name) for name in same
+    }
+    assert resident.speaks or pod.pod_affinity is podaffinity.NONE
+
+
+@pytest.mark.parametrize(
+    ("value", "want"),
+    [
+        pytest.param(1, "1", id="a whole number"),
+        pytest.param(1.0, "1.0", id="a fraction"),
+        pytest.param("1", "1", id="a text"),
+    ],
+)
+def test_amounts_that_are_equal_are_not_taken_for_each_other(value: Any, want: str) -> None:
+    raw = builders.pod("p").put(
+        "spec.containers", [{"name": "c", "resources": {"requests": {"cpu": value}}}]
+    )
+    assert pods.read(raw.raw()).containers[0].requests == {"cpu": want}
+
+
+def test_one_container_comes_to_the_same_as_the_sum_of_one() -> None:
+    alone = builders.pod("p").container("c", requests={"cpu": "1n", "memory": "1500m"})
+    assert alone.read().requests == {"cpu": 1, "memory": 2}
+    assert alone.init("i", requests={}).read().requests == {"cpu": 1, "memory": 2}

@@ -27,6 +27,7 @@ class Bench:
     wanted: int
     size: int = 100
     asked: int = 0
+    empties: bool = False
 
     @property
     def movable(self) -> list[pods.Pod]:
@@ -132,7 +133,7 @@ def test_which_node_is_chosen(
 ) -> None:
     benches = [
         bench(first, node="first", wanted=70),
-        bench(second, node="second", wanted=70),
+        dataclasses.replace(bench(second, node="second", wanted=70), empties=True),
         bench([("z", 90, 0)], node="never", wanted=101),
     ]
     best, _ = preemption.choose(benches, NOBODY, enough=100)
@@ -228,3 +229,40 @@ def test_putting_back_many_at_once_comes_to_the_same_as_one_by_one(
             gone -= {one.uid}
     assert left == gone
     assert [one.uid for one in found] == [one.uid for one in order if one.uid in gone]
+
+
+@given(
+    st.lists(st.lists(st.tuples(st.integers(1, 90), st.integers(0, 2)), max_size=4), max_size=5),
+    st.integers(10, 100),
+    st.booleans(),
+)
+def test_leaving_out_nodes_that_cannot_be_best_comes_to_the_same(
+    drawn: list[list[tuple[int, int]]], wanted: int, empties: bool
+) -> None:
+    def nodes() -> list[Bench]:
+        named = [
+            [(f"p{at}-{number}", amount, priority) for number, (amount, priority) in each]
+            for at, each in enumerate(map(enumerate, drawn))
+        ]
+        return [
+            dataclasses.replace(bench(card, wanted=wanted, node=f"n{at}"), empties=empties)
+            for at, card in enumerate(named)
+            if sum(amount for _, amount, _ in card) > 100 - wanted
+        ]
+
+    costs = [one.cost for node in nodes() if (one := preemption.spare(node, NOBODY)) is not None]
+    best, _ = preemption.choose(nodes(), NOBODY, enough=100)
+    assert (best.cost if best is not None else None) == min(costs, default=None)
+
+
+def test_a_node_whose_pods_cannot_cost_less_is_asked_once() -> None:
+    benches = [bench([("a", 90, 0), ("b", 5, 0)], node=f"n{number}") for number in range(3)]
+    best, _ = preemption.choose(benches, NOBODY, enough=100)
+    assert best is not None
+    assert (best.node, [one.asked for one in benches[1:]]) == ("n0", [1, 1])
+
+
+def test_a_node_where_it_is_enough_to_wait_is_found_behind_others() -> None:
+    leaving = dataclasses.replace(bench([("b", 5, 0)], node="n1"), empties=True)
+    best, _ = preemption.choose([bench([("a", 90, 0)], node="n0"), leaving], NOBODY, enough=100)
+    assert best == preemption.Victims(node="n1", pods=(), violations=0)

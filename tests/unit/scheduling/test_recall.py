@@ -78,3 +78,26 @@ def test_an_item_is_always_that_of_its_object(keys: list[int], most: int) -> Non
     for key in keys:
         assert known({"a": key}) == (("a", key),)
         assert len(known) <= 2 * most
+
+
+def test_what_bears_a_new_identity_is_not_looked_up() -> None:
+    read = Reader()
+    known = recall.Recall(read, most=4)
+    for number in range(3):
+        known({"metadata": {"uid": "u", "resourceVersion": str(number)}})
+    assert (read.reads, len(known)) == (3, 0)
+
+
+def test_equal_identities_with_other_texts_are_other_objects() -> None:
+    known = recall.Recall(Reader(), most=4)
+    objects = [{"metadata": {"uid": "u"}, "spec": number} for number in range(3)]
+    for _ in range(4):
+        assert [known(one) for one in objects] == [tuple(one.items()) for one in objects]
+    assert len(known) == 3
+
+
+def test_an_identity_that_is_no_text_does_not_matter() -> None:
+    known = recall.Recall(Reader(), most=4)
+    odd = {"metadata": {"uid": ["u"]}}
+    assert [known(odd) for _ in range(3)] == [tuple(odd.items())] * 3
+    assert len(known) == 1

@@ -61,8 +61,26 @@ TWO = (
                 status("a", {"cpu": "2"}, {"cpu": "2"}),
                 status("b", {"cpu": "1"}, {"cpu": "1"}),
             ),
+            {"cpu": 4000},
+            id="containers that are resized at once hold the sum of what each may hold",
+        ),
+        pytest.param(
+            TWO.append(
+                "status.containerStatuses",
+                status("a", {"cpu": "2"}),
+                status("b", {"cpu": "1"}),
+            ),
             {"cpu": 3000},
-            id="the largest sum counts, not the sum of the largest",
+            id="where nothing is said of what runs, the largest sum counts",
+        ),
+        pytest.param(
+            TWO.append(
+                "status.containerStatuses",
+                status("a", {"cpu": "2"}, {"cpu": "3"}),
+                status("b", {"cpu": "1"}, {"cpu": "1"}),
+            ).append("status.conditions", INFEASIBLE),
+            {"cpu": 4000},
+            id="each container without its specification once that is infeasible",
         ),
         pytest.param(
             TWO.append("status.containerStatuses", status("a", {"cpu": "5"}, {"cpu": "5"})),

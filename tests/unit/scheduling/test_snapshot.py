@@ -156,19 +156,6 @@ def test_what_is_booked_on_a_node_that_nobody_knows_is_no_view() -> None:
     assert (house.snapshot.views(), house.snapshot.view("ghost")) == ((), None)
 
 
-def test_what_if_changes_one_copy_of_one_node() -> None:
-    house = House()
-    house.node("n1")
-    view = house.snapshot.view("n1")
-    assert view is not None
-    other = view.with_usage("NVIDIA", {"GPU-1": usage.Usage(1, 2, 3)})
-    assert [card.usage.used for card in other.cards["NVIDIA"]] == [0, 1]
-    assert (other.base.used, other.base.memory_mib, other.base.cores) == (1, 2, 3)
-    assert house.snapshot.view("n1") is view
-    assert view.base.used == 0
-    assert view.with_usage("MLU", {}).cards["MLU"] == ()
-
-
 def test_nobody_changes_the_snapshot_through_what_it_hands_out() -> None:
     house = House()
     house.node("n1")

@@ -28,6 +28,9 @@ NONE_LEFT = ("node(s) didn't find available persistent volumes to bind",)
 NO_SPACE = ("node(s) did not have enough free storage",)
 UNREACHED = ("node(s) didn't match PersistentVolume's node affinity",)
 VANISHED = ("node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",)
+ALONE = ("node(s) didn't match pod affinity rules",)
+REPELLED = ("node(s) didn't match pod anti-affinity rules",)
+NEAR = "spec.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution"
 BOUND = {"pv.kubernetes.io/bind-completed": "yes"}
 
 
@@ -360,6 +363,134 @@ STATUS = {"name": "r", "resourceClaimName": "c"}
 )  # fmt: skip
 def test_claims_of_devices(pod: builders.PodBuilder, things: Things, want: Any) -> None:
     assert scenes.answers(pod, scenes.around([ONE], (), things)) == want
+
+
+CLASS = (Kind.DEVICE_CLASS, {"metadata": {"name": "gpu"}})
+REQUIRED = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution"
+CONFLICT = {
+    "matchFields": [*builders.pin("n1")["matchFields"], *builders.pin("n2")["matchFields"]]
+}
+PINNED = {"nodeSelector": {"nodeSelectorTerms": [builders.expression("zone", "In", "b")]}}
+
+
+@pytest.mark.parametrize(
+    ("pod", "things", "want"),
+    [
+        pytest.param(
+            NAMED.append("spec.resourceClaims", {"name": "s", "resourceClaimName": "gone"}),
+            [devices()],
+            ('could not find ResourceClaim "default/gone"',),
+            id="a claim that is missing comes before a class that is missing for another",
+        ),
+        pytest.param(
+            mounting("x").append("spec.resourceClaims", MADE.raw()["spec"]["resourceClaims"][0]),
+            [],
+            ('pod "default/p": ResourceClaim not created yet',),
+            id="and before a volume that is missing",
+        ),
+        pytest.param(
+            MADE.put(REQUIRED, {"nodeSelectorTerms": [CONFLICT]}),
+            [],
+            ('pod "default/p": ResourceClaim not created yet',),
+            id="and before pins that contradict each other",
+        ),
+        pytest.param(
+            NAMED.append("spec.resourceClaims", {"name": "s", "resourceClaimName": "d"}),
+            [CLASS, devices(allocation=PINNED), devices(meta={"name": "d"})],
+            {"n1": ("cannot allocate all claims",)},
+            id="devices that cannot be chosen come before those that are elsewhere",
+        ),
+        pytest.param(
+            entry(resourceClaimName="c").container(
+                "a", restartPolicyRules=[{"action": "RestartAllContainers"}]
+            ),
+            [CLASS, devices()],
+            {"n1": ("cannot allocate all claims",)},
+            id="and before features that kubelet lacks",
+        ),
+    ],
+)  # fmt: skip
+def test_which_of_several_problems_with_claims_is_told(
+    pod: builders.PodBuilder, things: Things, want: Any
+) -> None:
+    assert scenes.answers(pod, scenes.around([ONE], (), things)) == want
+
+
+def test_the_problem_of_a_claim_that_was_sent_here_is_told_first() -> None:
+    small = {"metadata": {"name": "room"}, "storageClassName": "sized", "capacity": "1"}
+    small["nodeTopology"] = {"matchLabels": {}}  # everywhere
+    sized = {"metadata": {"name": "sized"}, "provisioner": "example.com/s"}
+    things = [
+        claim("a", storageClassName="sized"),
+        claim("b", annotations={storage.SELECTED_NODE: "n1"}),
+        (Kind.CLASS, sized | {"volumeBindingMode": "WaitForFirstConsumer"}),
+        of_class(),
+        (
+            Kind.CSI_DRIVER,
+            {"metadata": {"name": "example.com/s"}, "spec": {"storageCapacity": True}},
+        ),
+        (Kind.CAPACITY, small),
+    ]
+    assert scenes.answers(mounting("a", "b"), scenes.around([ONE], (), things)) == {
+        "n1": NONE_LEFT
+    }
+    assert scenes.answers(mounting("a"), scenes.around([ONE], (), things)) == {"n1": NO_SPACE}
+
+
+# ---- namespaces by label, where kube-scheduler and the API differ
+
+
+OUTSIDE = {"matchExpressions": [{"key": "team", "operator": "NotIn", "values": ["a"]}]}
+INSIDE = {"matchLabels": {"team": "a"}}
+OURS = (Kind.NAMESPACE, {"metadata": {"name": "default", "labels": {"team": "a"}}})
+DB = {"matchLabels": {"app": "db"}}
+
+
+@pytest.mark.parametrize(
+    ("selector", "want"),
+    [
+        pytest.param(OUTSIDE, {"n1": REPELLED, "n2": "fit"}, id="it holds without labels"),
+        pytest.param(INSIDE, {"n1": REPELLED, "n2": "fit"}, id="it selects the namespace"),
+        pytest.param(
+            {"matchLabels": {"team": "b"}}, {"n1": "fit", "n2": "fit"}, id="it selects another one"
+        ),
+    ],
+)
+def test_a_namespace_selector_that_holds_without_labels_repels_from_all(
+    selector: Any, want: Any
+) -> None:
+    other = builders.pod("o").label("app", "db").on("n1")
+    pod = POD.repels(DB, "zone", namespaceSelector=selector)
+    assert scenes.answers(pod, scenes.around([ONE, TWO], [other], [OURS])) == want
+
+
+@pytest.mark.parametrize(
+    ("selector", "want"),
+    [
+        pytest.param(INSIDE, {"n1": "fit", "n2": ALONE}, id="a pod of a selected namespace"),
+        pytest.param(
+            OUTSIDE, {"n1": ALONE, "n2": ALONE}, id="a pod that only kube-scheduler sees"
+        ),
+    ],
+)
+def test_affinity_keeps_to_the_namespaces_that_the_selector_selects(
+    selector: Any, want: Any
+) -> None:
+    other = builders.pod("o").label("app", "db").on("n1")
+    term = {"labelSelector": DB, "topologyKey": "zone", "namespaceSelector": selector}
+    pod = POD.label("app", "db").append(NEAR, term | {"namespaces": ["default"]})
+    pod = pod if selector is INSIDE else POD.append(NEAR, term)
+    assert scenes.answers(pod, scenes.around([ONE, TWO], [other], [OURS])) == want
+
+
+def test_the_first_of_a_group_goes_nowhere_while_kube_scheduler_sees_others_of_it() -> None:
+    other = builders.pod("o", "far").label("app", "db").on("n1")
+    far = (Kind.NAMESPACE, {"metadata": {"name": "far", "labels": {"team": "a"}}})
+    here = (Kind.NAMESPACE, {"metadata": {"name": "default", "labels": {"team": "b"}}})
+    term = {"labelSelector": DB, "topologyKey": "zone", "namespaceSelector": OUTSIDE}
+    pod = POD.label("app", "db").append(NEAR, term)
+    assert scenes.answers(pod, scenes.around([ONE], [other], [far, here])) == {"n1": ALONE}
+    assert scenes.answers(pod, scenes.around([ONE], [], [far, here])) == {"n1": "fit"}
 
 
 # ---- what is not known yet

@@ -10,7 +10,7 @@ import pytest
 
 from hami_operator import errors
 from hami_operator.devices import registry, vendor
-from hami_operator.protocol import decision, instant, keys
+from hami_operator.protocol import bindphase, decision, instant, keys
 from hami_operator.scheduling import written
 from tests import builders
 
@@ -54,6 +54,18 @@ def test_a_decision_sets_all_keys_of_its_types_and_no_others() -> None:
         annotations={TO_ALLOCATE: VALUE, ALLOCATED: VALUE, **CORE},
         labels={"hami.io/vgpu-node": "n1"},
     )
+
+
+@pytest.mark.parametrize("left", ["", "allocating", "success", "failed", "else"])
+def test_whatever_phase_an_earlier_attempt_has_left_it_begins_anew(left: str) -> None:
+    found = write(builders.pod("p").annotate({PHASE: left}))
+    assert isinstance(found, written.Decision)
+    assert found.annotations[PHASE] == "allocating"
+
+
+def test_the_phase_of_a_bound_pod_is_never_written() -> None:
+    with pytest.raises(bindphase.IllegalMove, match="may not move a bound pod"):
+        write(builders.pod("p").on("n1"))
 
 
 def test_two_types_are_written_each_under_their_own_keys() -> None:
