@@ -7,7 +7,7 @@ VERSION = $(shell $(BIN)/hami-operator --version | cut -d' ' -f2)
 CORE   := hami_operator/protocol/*,hami_operator/devices/*,hami_operator/scheduling/*,hami_operator/admission/*
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-unit lint bench run image manifests lock clean
+.PHONY: help demo test test-unit differential lint bench run image manifests lock clean
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -29,6 +29,9 @@ test: $(VENV)/ready ## All tests, on the in-memory and on a real API server (bui
 
 test-unit: $(VENV)/ready ## The tests that need no real API server
 	$(BIN)/pytest -m 'not e2e'
+
+differential: $(VENV)/ready ## 2,000 random scenarios, judged by us and by kube-scheduler's own code
+	$(BIN)/python -m tests.differential --count 2000 --seed 1
 
 lint: $(VENV)/ready ## Style, types, import contracts, YAML, shape of the code
 	$(BIN)/ruff check .
