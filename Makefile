@@ -10,7 +10,7 @@ CORE   := hami_operator/protocol/*,hami_operator/devices/*,hami_operator/schedul
 .PHONY: help demo test test-unit differential lint bench run image manifests lock clean
 
 help: ## List the targets
-	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 $(VENV)/ready: requirements-dev.lock pyproject.toml
 	$(PYTHON) -m venv $(VENV)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import platform
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+import hami_operator
 from hami_operator import clock
+from hami_operator import settings as all_settings
+from hami_operator.cli import cardgauges
+from hami_operator.devices import registry
 from hami_operator.runtime import present, reflector
 from hami_operator.scheduling import ledger, queue, quota, world
-from hami_operator.server import metrics
+from hami_operator.server import families, metrics
 
 _Values = Mapping[tuple[str, ...], float]
-_ZONE: Final = "vGPU"
-"""A label that has the same value wherever HAMi has it."""
+_ZONE: Final = families.ZONE
 
 _QUEUES = {
     "active": (queue.Place.ACTIVE, queue.Place.IN_FLIGHT),
@@ -27,6 +31,8 @@ def connect(
     measured: metrics.Metrics,
     state: world.World,
     *,
+    rows: registry.Registry,
+    settings: all_settings.Settings,
     time: clock.Clock,
     watches: Mapping[str, reflector.Reflector],
 ) -> None:
@@ -35,10 +41,21 @@ def connect(
     Args:
         measured: the metrics.
         state: owns most of what is measured.
+        rows: the vendor rows.
+        settings: say whether pods are told apart, and whether old names are told too.
         time: for ages.
         watches: resource to what watches it.
     """
     readers = Readers(state, time)
+    cards = cardgauges.CardGauges(
+        state, rows, per_pod=settings.pod_metrics, legacy=settings.legacy_metrics
+    )
+    measured.read_parts(cards.parts)
+    measured.read("hami_node_gpu_mig_instance_info", cards.instances)
+    measured.read("hami_build_info", readers.build_info)
+    if settings.legacy_metrics:
+        measured.read("nodeGPUMigInstance", cards.legacy_instances)
+        measured.read("QuotaUsed", readers.quota_used)
     measured.read("hami_pending_pods", readers.pending_pods)
     measured.read("hami_node_device_available", readers.device_available)
     measured.read("hami_handshake_age_seconds", readers.handshake_age_s)
@@ -112,7 +129,7 @@ class Readers:
             standings = self._state.nodes.standings(name)
             for word in self._state.ledger.words(name):
                 known = standings[word].inventory.cards if word in standings else ()
-                held = set(self._state.ledger.card_usage(name, word))
+                held = set(self._state.ledger.held(name, word))
                 found[name, word] += len(held - {card.id for card in known})
         return dict(found)
 
@@ -134,6 +151,12 @@ class Readers:
         """Pods that are placed and not yet bound."""
         reserved = ledger.State.RESERVED
         return {(): sum(entry.state is reserved for entry in self._state.ledger)}
+
+    def build_info(self) -> _Values:
+        """What runs; a program without Go has no version of it."""
+        where = f"{platform.system()}/{platform.machine()}".lower()
+        version = (hami_operator.__version__, "", "", "", platform.python_implementation(), where)
+        return {version: 1.0} if self._state.active else {}
 
     def quota_used(self) -> _Values:
         """What namespaces hold of the resources that quotas may limit."""

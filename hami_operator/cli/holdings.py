@@ -7,11 +7,11 @@ what people see is what placement sees.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from hami_operator.devices import registry, usage
-from hami_operator.protocol import instant, register
+from hami_operator.devices import account, registry, usage, vendor
+from hami_operator.protocol import decision, instant, register
 from hami_operator.scheduling import ledger as ledgers
 from hami_operator.scheduling import node as records
 from hami_operator.scheduling import nodes, pod
@@ -26,9 +26,9 @@ class Owner:
 
     Attributes:
         pod: namespace and name.
-        slots: how many of its containers share the card at a time.
+        slots: how many of the card's slots it takes.
         memory_mib: MiB.
-        cores: in the unit of the row.
+        cores: as users count them.
         foreign: another scheduler decided it.
     """
 
@@ -53,9 +53,9 @@ class Holding:
         slots_used: those that it serves.
         memory_mib: its memory.
         memory_used_mib: what is given away.
-        cores: its cores.
+        cores: its cores, as users count them (not in compute units, not as a mask).
         cores_used: what is given away.
-        healthy: what its plugin says.
+        healthy: what its plugin says; false also where nobody knows what is left of it.
         available: whether the type takes new pods on this node.
         because: why not, in words; empty where it does.
         owners: the pods on it.
@@ -103,66 +103,130 @@ def read(
     for one in map(pod.read, found_pods):
         if one.node_name:
             ledger.observe(one, ours=True)
-    return tuple(holding for name in sorted(known) for holding in _of_node(name, known, ledger))
-
-
-def _of_node(name: str, known: nodes.Nodes, ledger: ledgers.Ledger) -> Iterator[Holding]:
-    standings = known.standings(name)
-    closed = ledger.closed(name)
-    for word in sorted(standings.keys() | set(ledger.words(name))):
-        standing = standings.get(word)
-        cards = standing.inventory.cards if standing else ()
-        taken = dict(ledger.card_usage(name, word))
-        owners = _owners(ledger, name, word)
-        because = standing.because.words if standing and standing.because else ""
-        if word in closed:
-            because = f"the decision of {', '.join(closed[word])} cannot be read"
-        for card in cards:
-            used = taken.pop(card.id, usage.UNUSED)
-            yield _holding((name, word), card, used, owners.get(card.id, ()), because)
-        for id, used in taken.items():
-            stray = register.Card(id=id, healthy=False)
-            yield _holding((name, word), stray, used, owners[id], _STRAY)
-
-
-def _owners(ledger: ledgers.Ledger, node: str, word: str) -> Mapping[str, tuple[Owner, ...]]:
-    owners: dict[str, tuple[Owner, ...]] = {}
-    for entry in ledger.entries() if word in ledger.words(node) else ():
-        if entry.node != node:
-            continue
-        for card, used in entry.usage.get(word, {}).items():
-            owner = Owner(
-                pod=f"{entry.namespace}/{entry.name}",
-                slots=used.used,
-                memory_mib=used.memory_mib,
-                cores=used.cores,
-                foreign=entry.foreign,
-            )
-            owners[card] = (*owners.get(card, ()), owner)
-    return owners
-
-
-def _holding(
-    place: tuple[str, str],
-    card: register.Card,
-    used: usage.Usage,
-    owners: tuple[Owner, ...],
-    because: str,
-) -> Holding:
-    return Holding(
-        node=place[0],
-        type=place[1],
-        id=card.id,
-        index=card.index,
-        model=card.model,
-        slots=card.count,
-        slots_used=used.used,
-        memory_mib=card.memory_mib,
-        memory_used_mib=used.memory_mib,
-        cores=card.cores,
-        cores_used=used.cores,
-        healthy=card.healthy,
-        available=not because,
-        because=because,
-        owners=owners,
+    books = Books(rows, known, ledger)
+    return tuple(
+        holding
+        for name in sorted(known)
+        for word in books.words(name)
+        for holding in (*books.cards(name, word), *books.strays(name, word))
     )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Books:
+    """What the scheduler knows, card by card.
+
+    Attributes:
+        rows: the vendor rows.
+        known: cards and availability.
+        ledger: usage.
+        raw: tell cores in the unit of the row: some count in compute units, some by a mask.
+    """
+
+    rows: registry.Registry
+    known: nodes.Nodes
+    ledger: ledgers.Ledger
+    raw: bool = False
+
+    def words(self, node: str) -> list[str]:
+        """Device types that a node has, or of which pods hold something there; sorted."""
+        return sorted({*self.known.standings(node), *self.ledger.words(node)})
+
+    def cards(self, node: str, word: str) -> Iterator[Holding]:
+        """The registered cards of a type, usable or not."""
+        standing = self.known.standings(node).get(word)
+        if standing is None:
+            return
+        listed = standing.inventory.cards
+        owners = self._owners(node, word, {card.id: card for card in listed})
+        because = self._because(node, word, standing)
+        for each in self.ledger.standing(node, word, listed):
+            mine = owners.get(each.card.id, ())
+            yield self._holding((node, word), each, mine, because)
+
+    def strays(self, node: str, word: str) -> Iterator[Holding]:
+        """Cards of a type that pods hold and no register names."""
+        standing = self.known.standings(node).get(word)
+        listed = {card.id for card in standing.inventory.cards} if standing else set()
+        strays = [id for id in self.ledger.held(node, word) if id not in listed]
+        if not strays:
+            return
+        taken, owners = self.ledger.card_usage(node, word), self._owners(node, word, {})
+        for id in strays:
+            stray = usage.CardUsage(register.Card(id=id, healthy=False), taken[id])
+            yield self._holding((node, word), stray, owners[id], _STRAY)
+
+    def _because(self, node: str, word: str, standing: nodes.Standing) -> str:
+        closers = self.ledger.closed(node).get(word, ())
+        if closers:
+            return f"the decision of {', '.join(closers)} cannot be read"
+        return standing.because.words if standing.because else ""
+
+    def _owners(
+        self, node: str, word: str, cards: Mapping[str, register.Card]
+    ) -> Mapping[str, tuple[Owner, ...]]:
+        owners: dict[str, tuple[Owner, ...]] = {}
+        for entry in self.ledger.on(node):
+            held = entry.usage.get(word, {})
+            mine = [cards.get(id) or register.Card(id=id) for id in held]
+            for each in self.ledger.share(entry.uid, word, mine) if mine else ():
+                id = each.card.id
+                owner = self._owner(word, entry, each, cards.get(id))
+                owners[id] = (*owners.get(id, ()), owner)
+        return owners
+
+    def _owner(
+        self,
+        word: str,
+        entry: ledgers.Entry,
+        each: usage.CardUsage,
+        card: register.Card | None,
+    ) -> Owner:
+        return Owner(
+            pod=f"{entry.namespace}/{entry.name}",
+            slots=each.usage.used,
+            memory_mib=each.usage.memory_mib,
+            cores=self._cores(self.rows.by_word[word], each.usage.cores, card),
+            foreign=entry.foreign,
+        )
+
+    def _holding(
+        self,
+        place: tuple[str, str],
+        each: usage.CardUsage,
+        owners: tuple[Owner, ...],
+        because: str,
+    ) -> Holding:
+        card, used = each.card, each.usage
+        row, known = self.rows.by_word[place[1]], None if because == _STRAY else card
+        return Holding(
+            node=place[0],
+            type=place[1],
+            id=card.id,
+            index=card.index,
+            model=card.model,
+            slots=card.count,
+            slots_used=used.used,
+            memory_mib=card.memory_mib,
+            memory_used_mib=used.memory_mib,
+            cores=self._cores(row, card.cores, known) if known else 0,
+            cores_used=self._cores(row, used.cores, known),
+            healthy=card.healthy,
+            available=not because,
+            because=because,
+            owners=owners,
+        )
+
+    @property
+    def _cores(self) -> Callable[[vendor.Vendor, int, register.Card | None], int]:
+        return _plain if self.raw else cores
+
+
+def _plain(row: vendor.Vendor, amount: int, card: register.Card | None) -> int:
+    return amount
+
+
+def cores(row: vendor.Vendor, amount: int, card: register.Card | None) -> int:
+    """Cores of a card as users count them; None for a card that is not registered."""
+    pick = decision.Pick(id="", memory_mib=0, cores=amount)
+    return account.metered(row, pick, card).cores

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from hami_operator import errors, settings
-from hami_operator.cli import documents
+from hami_operator.cli import documents, hamiflags
 from hami_operator.devices import registry
 
 PREFIX: Final = "HAMI_OPERATOR_"
@@ -46,11 +46,13 @@ OPTIONS: Final = (
         help="a device type that was silent for so long is unavailable on its node",
     ),
     Option(key="http_bind", metavar="HOST:PORT", help="serve health and metrics here"),
+    Option(key="metrics_bind", metavar="HOST:PORT", help="serve them here as well"),
     Option(key="webhook_bind", metavar="HOST:PORT", help="serve the admission webhook here"),
     Option(key="cert_file", metavar="FILE", help="the webhook's certificate; none: no webhook"),
     Option(key="key_file", metavar="FILE", help="the certificate's key"),
     Option(key="log_format", metavar="json|console", help="one JSON object a line, or text"),
     Option(key="namespace", metavar="NAME", help="namespace of the Lease that elects the leader"),
+    Option(key="lease_name", metavar="NAME", help="its name, else that of the scheduler"),
     Option(
         key="decision_carrier",
         metavar="auto|patch",
@@ -60,6 +62,16 @@ OPTIONS: Final = (
         key="node_lock",
         metavar="annotation|memory",
         help="lock nodes by the protocol's annotation, or in memory as their only scheduler",
+    ),
+    Option(
+        key="node_lock_timeout",
+        metavar="DURATION",
+        help="age at which the lock of a node counts as left behind",
+    ),
+    Option(
+        key="node_label_selector",
+        metavar="KEY=VALUE,...",
+        help="leave the devices of nodes without these labels alone",
     ),
     Option(
         key="node_scheduler_policy", metavar="binpack|spread", help="fill nodes, or spread pods"
@@ -73,6 +85,7 @@ OPTIONS: Final = (
 
 SWITCHES: Final = {
     "leader_elect": "elect one leader among replicas",
+    "legacy_metrics": "also export metrics under the names of HAMi before 2.10",
     "force_overwrite_default_scheduler": "take pods with devices from the default scheduler",
 }
 """Settings that are on or off, with what ``--help`` says of them."""
@@ -92,12 +105,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
             help=f"{option.help} (default {default}; env {option.variable})",
         )
     for key, words in SWITCHES.items():
+        flag, variable = key.replace("_", "-"), f"{PREFIX}{key.upper()}"
         parser.add_argument(
-            f"--{key.replace('_', '-')}",
-            action=argparse.BooleanOptionalAction,
-            default=None,
-            help=f"{words} (default true; env {PREFIX}{key.upper()})",
+            f"--{flag}",
+            nargs="?",
+            const=True,
+            metavar="true|false",
+            help=f"{words} (default {str(getattr(defaults, key)).lower()}; env {variable})",
         )
+        parser.add_argument(
+            f"--no-{flag}", dest=key, action="store_const", const=False, help=argparse.SUPPRESS
+        )
+    hamiflags.configure(parser)
 
 
 def configure_files(parser: argparse.ArgumentParser) -> None:
@@ -114,11 +133,13 @@ def configure_files(parser: argparse.ArgumentParser) -> None:
 
 def _default(defaults: settings.Settings, key: str) -> str:
     value = getattr(defaults, key, None)
-    return f"{getattr(defaults, key + '_s'):g}s" if value is None else str(value)
+    return f"{getattr(defaults, key + '_s'):g}s" if value is None else str(value or "none")
 
 
 def load(args: argparse.Namespace, environ: Mapping[str, str]) -> settings.Settings:
     """Settings from the file, then the environment, then the flags; the last one wins.
+
+    Before all of them come variables of HAMi's, which only give defaults.
 
     What `configure` has not added to the parser cannot be given, by the environment neither.
 
@@ -128,12 +149,14 @@ def load(args: argparse.Namespace, environ: Mapping[str, str]) -> settings.Setti
     path = args.config or environ.get(f"{PREFIX}CONFIG")
     file = documents.read(path) if path else documents.Document(name="", content={}, lines={})
     keys = [key for key in _KEYS if key in args]
+    inherited = hamiflags.inherited(environ) if "node_lock_timeout" in keys else {}
     variables = {key: environ[PREFIX + key.upper()] for key in keys if _is_set(environ, key)}
     if "namespace" in args and "POD_NAMESPACE" in environ:
         variables.setdefault("namespace", environ["POD_NAMESPACE"])
     flags = {key: getattr(args, key) for key in keys if getattr(args, key) is not None}
+    bound = hamiflags.bound(args, file.content, variables, flags) if "their_bind" in args else {}
     try:
-        given = settings.load(file.content, variables, flags)
+        given = settings.load(inherited, file.content, variables, bound, flags)
     except errors.SettingsError:
         _blame(file)
         raise

@@ -15,7 +15,7 @@ import structlog
 import hami_operator
 from hami_operator import clock, errors
 from hami_operator import settings as all_settings
-from hami_operator.cli import logs, options, wiring
+from hami_operator.cli import hamiflags, logs, options, wiring
 from hami_operator.cluster import kubernetes
 from hami_operator.handlers import registry as handlers
 from hami_operator.handlers import serving
@@ -43,6 +43,8 @@ def run(args: argparse.Namespace) -> int:
     """Run until a signal comes; 0 after an ordered stop, 1 where something ended unasked."""
     settings = options.load(args, os.environ)
     logs.configure(settings.log_format, verbose=args.verbose)
+    for line in hamiflags.unheeded(args, os.environ):
+        _log.warning(line)
     return asyncio.run(
         operate(settings, kubeconfig=args.kubeconfig, context=args.context, server=args.server)
     )

@@ -13,6 +13,7 @@ from hami_operator import settings as all_settings
 from hami_operator.admission import rules as admission
 from hami_operator.cli import gauges
 from hami_operator.cluster import kubernetes, ports
+from hami_operator.devices import admit
 from hami_operator.devices import registry as registries
 from hami_operator.runtime import (
     alarm,
@@ -32,6 +33,7 @@ from hami_operator.runtime import (
     recorder,
     reflector,
     resync,
+    rolelabels,
     scheduler,
     supervisor,
     ticker,
@@ -118,6 +120,7 @@ class Wiring:
         self._watches = watches.Watches(self._build_watch)
         self._resync = self._build_resync()
         self._scheduler = self._build_scheduler()
+        self._readiness = self._build_readiness()
         self.webhook = self._build_webhook()
         self.server = self._build_server()
 
@@ -139,6 +142,8 @@ class Wiring:
         spawn("scheduler", self._scheduler.run())
         spawn("handshaker", self._build_handshaker().run())
         spawn("ticker", self._build_ticker().run())
+        if self._given.settings.leader_role_label:
+            spawn("roles", self._build_role_labels().run())
         for number in range(EVENT_WRITERS):
             spawn(f"events {number}", self._events.work(), group=standing)
         for number in range(CONDITION_WRITERS):
@@ -234,7 +239,8 @@ class Wiring:
         self._watches.widen(kinds)
 
     def _build_watch(self, kind: objects.Kind) -> reflector.Reflector:
-        resource, sink = watches.RESOURCES[kind], self.intake.of(kind)
+        resource = watches.resources(self._given.server_version)[kind]
+        sink = self.intake.of(kind)
         return self._reflector(resource, sink, ports.EVERYTHING)
 
     def _build_binder(self) -> binder.Binder:
@@ -249,6 +255,7 @@ class Wiring:
                 self._api,
                 progress=self.state.preparing,
                 is_waiting=self.state.waits,
+                claims=watches.resources(given.server_version)[objects.Kind.RESOURCE_CLAIM],
                 time=given.time,
                 generator=given.generator,
             ),
@@ -311,6 +318,16 @@ class Wiring:
             gone=self.intake.node_is_gone,
         )
 
+    def _build_role_labels(self) -> rolelabels.RoleLabels:
+        return rolelabels.RoleLabels(
+            self.state.known_pods,
+            self._api,
+            namespace=self._given.settings.namespace,
+            own=self._given.identity.partition("_")[0],
+            is_leading=lambda: self.leadership.leading and self.state.active,
+            time=self._given.time,
+        )
+
     def _build_ticker(self) -> ticker.Ticker:
         return ticker.Ticker(
             self.state,
@@ -328,33 +345,45 @@ class Wiring:
         if not settings.cert_file or not settings.key_file:
             missing = "key_file" if settings.cert_file else "cert_file"
             raise errors.SettingsError(missing, "a certificate needs its key, and the key it")
-        rules = admission_rules(self._registry, settings, limits=self.state.accounts)
-        served = webhook.routes(rules, metrics=self.metrics)
-        return webhook.Endpoint(
+        rules = admission_rules(
+            self._registry, settings, limits=self.state.accounts, cards=self.state.nodes.cards
+        )
+        served = [*webhook.routes(rules, metrics=self.metrics), *health.routes(self._readiness)]
+        endpoint = webhook.Endpoint(
             settings.webhook_bind,
             tls.Certificate(settings.cert_file, settings.key_file),
             served,
             time=self._given.time,
         )
+        self._readiness.require("the webhook has no certificate yet", lambda: endpoint.ready)
+        return endpoint
 
-    def _build_server(self) -> app.Server:
+    def _build_readiness(self) -> health.Readiness:
         readiness = health.Readiness()
         readiness.require("pods are not listed yet", lambda: self._pods.synced)
         nodes = self._resync if self._by_kopf else self._nodes
         readiness.require("nodes are not listed yet", lambda: nodes.synced)
         readiness.require("resource quotas are not listed yet", lambda: self._quotas.synced)
         readiness.require("disruption budgets are not listed yet", lambda: self._budgets.synced)
-        if self.webhook is not None:
-            endpoint = self.webhook
-            readiness.require("the webhook has no certificate yet", lambda: endpoint.ready)
+        return readiness
+
+    def _build_server(self) -> app.Server:
+        settings = self._given.settings
         watches = {
             "pods": self._pods,
             "resourcequotas": self._quotas,
             "poddisruptionbudgets": self._budgets,
         }
-        gauges.connect(self.metrics, self.state, time=self._given.time, watches=watches)
-        routes = [*health.routes(readiness), *self.metrics.routes()]
-        return app.Server(self._given.settings.http_bind, routes)
+        gauges.connect(
+            self.metrics,
+            self.state,
+            rows=self._registry,
+            settings=settings,
+            time=self._given.time,
+            watches=watches,
+        )
+        routes = [*health.routes(self._readiness), *self.metrics.routes()]
+        return app.Server(settings.http_bind, routes, also=settings.metrics_bind)
 
 
 def admission_rules(
@@ -362,6 +391,7 @@ def admission_rules(
     settings: all_settings.Settings,
     *,
     limits: admission.Limits | None = None,
+    cards: admit.Cards = admit.unknown,
 ) -> admission.Rules:
     """What admission goes by, under these settings.
 
@@ -369,6 +399,7 @@ def admission_rules(
         registry: the device types.
         settings: validated.
         limits: the ResourceQuotas; without them only the fit looks at quotas.
+        cards: the cards of a device type by node; without it no node is known.
     """
     return admission.build(
         registry,
@@ -383,6 +414,7 @@ def admission_rules(
             card_setting=settings.gpu_scheduler_policy,
         ),
         limits=limits,
+        cards=cards,
     )
 
 
@@ -393,7 +425,7 @@ def _leadership(given: Given, measured: metrics.Metrics) -> leader.Leadership:
     return leader.Leader(
         given.client,
         namespace=settings.namespace,
-        name=settings.scheduler_name,
+        name=settings.lease_name or settings.scheduler_name,
         identity=given.identity,
         time=given.time,
         generator=given.generator,

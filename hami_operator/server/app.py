@@ -18,12 +18,17 @@ _log = structlog.get_logger(__name__)
 
 
 class Server:
-    """Serves ``routes`` on ``bind`` (``host:port``, port 0 for any free one)."""
+    """Serves routes.
 
-    def __init__(self, bind: str, routes: Iterable[web.RouteDef]) -> None:
-        host, _, port = bind.rpartition(":")
-        self._host = host.strip("[]")
-        self._port = int(port)
+    Args:
+        bind: ``host:port``, port 0 for any free one.
+        routes: what is served.
+        also: a second address of the same; empty for none.
+    """
+
+    def __init__(self, bind: str, routes: Iterable[web.RouteDef], *, also: str = "") -> None:
+        self._binds = [one for one in (bind, also) if one]
+        self._ports: list[int] = []
         application = web.Application(client_max_size=BODY_BYTES)
         application.add_routes(list(routes))
         self._runner = web.AppRunner(
@@ -44,15 +49,22 @@ class Server:
             OSError: the address cannot be had.
         """
         await self._runner.setup()
-        site = web.TCPSite(self._runner, self._host, self._port, ssl_context=tls)
-        await site.start()
-        self._port = site.port
-        _log.info("serving", host=self._host, port=self._port)
+        for bind in self._binds:
+            host, _, port = bind.rpartition(":")
+            site = web.TCPSite(self._runner, host.strip("[]"), int(port), ssl_context=tls)
+            await site.start()
+            self._ports.append(site.port)
+            _log.info("serving", host=host, port=site.port)
+
+    @property
+    def ports(self) -> tuple[int, ...]:
+        """The ports, once started: of the first address, and of the second if there is one."""
+        return tuple(self._ports)
 
     @property
     def port(self) -> int:
-        """The port, once started."""
-        return self._port
+        """The first of them."""
+        return self._ports[0]
 
     async def stop(self) -> None:
         """Stop listening and close all connections; may be called again, or before the start.

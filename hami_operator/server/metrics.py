@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import platform
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, TypeVar
@@ -12,12 +13,15 @@ from aiohttp import web
 from prometheus_client import exposition, metrics_core, registry
 
 import hami_operator
-from hami_operator.server import families
+from hami_operator.server import blocks, families
 
 Values = Callable[[], Mapping[tuple[str, ...], float]]
 """Reads a gauge: label values in the order of the family's labels, to the value."""
 
 Metric = TypeVar("Metric")
+
+TURN_S: Final = 0.005
+"""So long a scrape works at a time."""
 
 _CONTENT_TYPE: Final = exposition.CONTENT_TYPE_LATEST
 
@@ -28,7 +32,7 @@ class Metrics:
     """Implements `ports.Recorder`; a metric that is not in the table is reported, once."""
 
     def __init__(
-        self, table: Iterable[families.Family] = families.FAMILIES, *, revision: str = ""
+        self, table: Iterable[families.Family] = families.EVERY, *, revision: str = ""
     ) -> None:
         self.registry = prometheus_client.CollectorRegistry()
         self._unknown: set[str] = set()
@@ -37,6 +41,7 @@ class Metrics:
         self._histograms: dict[str, prometheus_client.Histogram] = {}
         self._gauges: dict[str, prometheus_client.Gauge] = {}
         self._readers: dict[str, Values] = {}
+        self._blocks = blocks.Blocks(self._families.values())
         for family in self._families.values():
             self._add(family)
         self.registry.register(_Reading(self._read_families))
@@ -73,12 +78,29 @@ class Metrics:
             raise KeyError(name)
         self._readers[name] = values
 
+    def read_parts(self, parts: blocks.Parts) -> None:
+        """Let the gauges that come part by part be read from there."""
+        self._blocks.connect(parts)
+
+    def collect(self) -> Iterator[metrics_core.Metric]:
+        """All metrics as values."""
+        yield from self.registry.collect()
+        yield from self._blocks.collect()
+
+    async def page(self) -> bytes:
+        """All metrics as text; what else is to be done goes on between them."""
+        pause = _Pause()
+        texts = []
+        for family in self.registry.collect():
+            texts.append(prometheus_client.generate_latest(_One(family)))
+            await pause()
+        return b"".join([*texts, *await self._blocks.text(pause)])
+
     def routes(self) -> list[web.RouteDef]:
         """``/metrics``."""
 
         async def metrics(_: web.Request) -> web.Response:
-            body = prometheus_client.generate_latest(self.registry)
-            return web.Response(body=body, headers={"Content-Type": _CONTENT_TYPE})
+            return web.Response(body=await self.page(), headers={"Content-Type": _CONTENT_TYPE})
 
         return [web.get("/metrics", metrics)]
 
@@ -93,7 +115,7 @@ class Metrics:
                 )
             case families.Kind.GAUGE:
                 self._gauges[name] = prometheus_client.Gauge(name, text, labels, registry=home)
-            case families.Kind.READ:
+            case families.Kind.READ | families.Kind.PART:
                 pass
 
     def _known(
@@ -120,6 +142,30 @@ class Metrics:
                 _log.exception("metric cannot be read", metric=name)
                 continue
             yield gauge
+
+
+class _Pause:
+    """Lets others work when we have kept them waiting for long enough."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._since_s = self._loop.time()
+
+    async def __call__(self) -> None:
+        if self._loop.time() - self._since_s > TURN_S:
+            await asyncio.sleep(0)
+            self._since_s = self._loop.time()
+
+
+class _One(prometheus_client.CollectorRegistry):
+    """A registry of one family."""
+
+    def __init__(self, family: metrics_core.Metric) -> None:
+        super().__init__()
+        self._family = family
+
+    def collect(self) -> Iterator[metrics_core.Metric]:
+        yield self._family
 
 
 class _Reading(registry.Collector):

@@ -6,6 +6,7 @@ The head of the case file explains the forms. Usage that a card row states by it
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import json
 import re
@@ -202,7 +203,7 @@ class Cluster:
         for raw in self.stated["nodes"][view.name] or ():
             word = {**DEFAULT_CARD, **raw}["backend"]
             if held(raw) != usage.UNUSED and word in view.cards:
-                view = view.with_usage(word, {raw["id"]: held(raw)})
+                view = _with_usage(view, word, raw)
         return view
 
     def accounts(self, namespace: str) -> quota.Accounts | None:
@@ -251,6 +252,16 @@ class Cluster:
                     instance["compute_instance_id"] = one.made.compute_instance
                 found.setdefault(one.card, []).append(instance)
         return found
+
+
+def _with_usage(view: snapshot.NodeView, word: str, raw: Case) -> snapshot.NodeView:
+    """The node as it would be if that card were taken as stated."""
+    taken = tuple(
+        usage.CardUsage(each.card, held(raw)) if each.card.id == raw["id"] else each
+        for each in view.cards[word]
+    )
+    every = {**view.cards, word: taken}
+    return dataclasses.replace(view, cards=every, base=snapshot.totals(every))
 
 
 def quotas(stated: Case, registry: registries.Registry) -> quota.Quotas:

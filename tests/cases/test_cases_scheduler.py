@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -9,8 +10,8 @@ from typing import Any, Final
 
 import pytest
 
-from hami_operator import clock, errors
-from hami_operator.cli import gauges
+from hami_operator import clock, errors, settings
+from hami_operator.cli import gauges, options
 from hami_operator.devices import partition, request, score, selection, usage, vendor
 from hami_operator.devices import registry as registries
 from hami_operator.protocol import decision, miglist, register
@@ -37,13 +38,14 @@ REGISTRY: Final = registries.default()
 NVIDIA: Final = REGISTRY.by_word["NVIDIA"]
 LISTED: Final = {**uncovered.SCHEDULER, **uncovered.SCHEDULER_BIND}
 ELSEWHERE: Final = frozenset(
-    {"lock", "unlock", "bind", "admit", "plugin_allocate", "plugin_pop", "plugin_find"}
+    {"lock", "unlock", "bind", "admit", "http", "plugin_allocate", "plugin_pop", "plugin_find"}
 )
 """What the other modules named ``test_cases_scheduler_…`` run."""
 ROWS: Final = [
     row
     for row in (loader.rows(scheduler_cluster.FILE) if scheduler_cluster.DOCUMENT["cases"] else [])
     if row["when"]["op"] not in ELSEWHERE
+    if not (row["when"]["op"] == "tick" and "leader" in row["given"])  # about replicas
 ]
 KINDS: Final = containers.Kind
 
@@ -508,16 +510,35 @@ def _pod_group_member(stated: Case, when: Case, want: Case) -> None:
 def _metrics(stated: Case, when: Case, want: Case) -> None:
     """What a namespace holds is held by a pod of it."""
     cluster = scheduler_cluster.Cluster(stated)
-    for namespace, used in stated["quota_used"].items():
+    for namespace, used in stated.get("quota_used", {}).items():
         value = f"g,NVIDIA,{used['nvidia.com/gpumem']},0:;"
         cluster.see({"name": "p", "ns": namespace, "node": "n", "allocated": {"NVIDIA": value}})
     exported = metrics.Metrics()
-    gauges.connect(exported, cluster.world, time=clock.SystemClock(), watches={})
-    samples = [one for family in exported.registry.collect() for one in family.samples]
-    assert {one.name: one.value for one in samples if one.name in want["samples"]} == (
-        want["samples"]
+    gauges.connect(
+        exported,
+        cluster.world,
+        rows=cluster.registry,
+        settings=cluster.settings,
+        time=clock.SystemClock(),
+        watches={},
     )
-    assert not {one.name for one in samples} & set(want["absent"])
+    samples = {one.name: one.value for family in exported.collect() for one in family.samples}
+    wanted = want.get("samples", {})
+    assert {name: samples.get(name) for name in wanted} == wanted
+    assert not samples.keys() & set(want.get("absent", ()))
+    if "nodes" in stated:
+        assert "hami_gpu_memory_limit_bytes" in samples, "cards are told"
+
+
+def _settings(stated: Case, when: Case, want: Case) -> None:
+    parser = argparse.ArgumentParser()
+    options.configure(parser)
+    found = options.load(
+        parser.parse_args([f"--{name}={value}" for name, value in stated["flags"].items()]),
+        stated["env"],
+    )
+    want_s = settings.duration_s(want["node_lock_timeout"], field="node_lock_timeout")
+    assert found.node_lock_timeout_s == want_s
 
 
 OPERATIONS: Final[Mapping[str, Callable[[Case, Case, Any], None]]] = {
@@ -538,6 +559,7 @@ OPERATIONS: Final[Mapping[str, Callable[[Case, Case, Any], None]]] = {
     "read_register": _read_register,
     "register_steps": _register_steps,
     "requests": _requests,
+    "settings": _settings,
     "steps": _steps,
     "tick": _tick,
     "type_allowed": _type_allowed,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import datetime
 import random
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -30,26 +29,6 @@ ROWS: Final = [
     for row in (loader.rows(scheduler_cluster.FILE) if scheduler_cluster.DOCUMENT["cases"] else [])
     if row["when"]["op"] in OPERATIONS
 ]
-_AGO: Final = re.compile(r"<now(?:-(\d+)([ms]))?>")
-_RFC_3339: Final = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
-
-
-def _value(text: str | None) -> str | None:
-    """A lock value with its times filled in."""
-
-    def time(found: re.Match[str]) -> str:
-        ago_s = int(found[1] or 0) * {"m": 60, "s": 1, None: 0}[found[2]]
-        at = fakes.START - datetime.timedelta(seconds=ago_s)
-        return at.strftime("%Y-%m-%dT%H:%M:%SZ")
-
-    return None if text is None else _AGO.sub(time, text)
-
-
-def _matches(found: str | None, want: str | None) -> bool:
-    if want is None or found is None:
-        return found is want is None
-    pattern = re.escape(_value(want) or "").replace("<time>", _RFC_3339)
-    return re.fullmatch(pattern, found) is not None
 
 
 class Scene:
@@ -65,7 +44,7 @@ class Scene:
         )
         if stated.get("nodes", {self.node: []}):
             on.add_node(self.node)
-            on.set_lock(_value(stated.get("lock")), self.node)
+            on.set_lock(scheduler_cluster.lock_value(stated.get("lock")), self.node)
         for raw in stated.get("pods", ()):
             self._add_pod(raw)
         for step in stated.get("api", {}).get("patch", ()):
@@ -90,7 +69,7 @@ class Scene:
             kinds = {409: errors.Conflict, 403: errors.Forbidden, 500: errors.Unclear}
             fault.error = kinds[step["status"]]("refused", status=step["status"])
         if "meanwhile" in step:
-            taken = _value(step["meanwhile"]["lock"])
+            taken = scheduler_cluster.lock_value(step["meanwhile"]["lock"])
             fault.before = lambda: self.on.set_lock(taken, self.node)
         self.on.api.faults.append(fault)
 
@@ -152,9 +131,9 @@ async def _occupy(on: bench.Bench, node: str) -> None:
 def _check_lock(scene: Scene, want: Case) -> None:
     on = scene.on
     if "lock" in want:
-        assert _matches(on.lock(scene.node), want["lock"])
+        assert scheduler_cluster.lock_matches(on.lock(scene.node), want["lock"])
     if "lock_time" in want:
-        assert re.match(_RFC_3339, on.lock(scene.node) or "")
+        assert re.match(scheduler_cluster.RFC_3339, on.lock(scene.node) or "")
     if "patches" in want:
         assert scene.patches == want["patches"]
     for path in want.get("patch_has", ()):
@@ -219,6 +198,9 @@ class Nobody:
 
     def lock_facts(self, node: str) -> locks.Facts:
         return locks.Facts(node=node, known=True)
+
+    def is_binding(self, uid: str) -> bool:
+        return False
 
     def pod(self, uid: str) -> None:
         return None

@@ -36,10 +36,6 @@ SCHEDULER: Final[dict[str, str]] = {
         *("A11", "A12", "A14", "A15"),
         *("H7.1", "H8.1", "H8.2", "H9.1", "H10", "H12.1", "H13", "H15.1", "H20.1", "H20.3", "H22"),
     ),
-    **_rows("the variables of other schedulers are not read", "C28.1", "C28.3"),
-    **_rows("the leader is not marked by a label", "H19.1"),
-    **_rows("gauges of cards are not exported yet", "H21.1"),
-    **_rows("readiness is tested with the server that answers", "H11.1", "H11.2"),
 }
 """Rows of ``scheduler.yaml`` for which none of our code is there yet."""
 

@@ -393,12 +393,16 @@ async def test_a_pod_of_each_family_is_admitted_bound_served_and_forgotten(
                 known = {family: cards(simulated, node) for family, node in seen(cluster, where)}
                 assert wrongly_written(firsts, known) == {}
                 assert wrongly_served(firsts, cluster) == {}
+                assert wrongly_labelled(cluster) == []
+                assert await operator.metric("hami_gpu_shared_count") >= len(CASES)
                 await cluster.delete(*map(named, CASES))
                 await cluster.until(lambda: not cluster.pods.all(), "the pods are gone")
                 firsts.bound.clear()
         reviews = await operator.metric("hami_webhook_requests_total", result="patched")
         assert reviews >= 2 * len(CASES)
         assert await operator.metric("hami_reservations") == 0
+        for name in ("hami_gpu_shared_count", "hami_gpu_memory_allocated_bytes"):
+            assert await operator.metric(name) == 0
         assert [one for one in await cluster.cards() if one["slots_used"] or one["owners"]] == []
 
 
@@ -430,6 +434,15 @@ def wrongly_served(firsts: Firsts, cluster: Cluster) -> dict[str, Any]:
         if now != wanted:
             found[family] = (now, wanted)
     return found
+
+
+def wrongly_labelled(cluster: Cluster) -> list[str]:
+    """Pods without the label by which monitors of nodes find theirs."""
+    return [
+        one["metadata"]["name"]
+        for one in cluster.pods.all()
+        if one["metadata"].get("labels", {}).get("hami.io/vgpu-node") != one["spec"]["nodeName"]
+    ]
 
 
 def test_there_is_a_case_for_every_device_type() -> None:

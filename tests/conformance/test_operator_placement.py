@@ -339,7 +339,7 @@ async def test_a_pod_that_cannot_fit_says_why_once_with_counts_per_reason(
             "0/4 nodes are available: "
             "1 card(s) have too little free memory (CardInsufficientMemory), "
             "1 node(s) were unschedulable, "
-            "2 fewer cards of the type than one container asks for (NodeInsufficientDevice). "
+            "2 fewer cards of the type are registered than asked for (NodeInsufficientDevice). "
             "preemption: 0/4 nodes are available: "
             "1 No preemption victims found for incoming pod, "
             "3 Preemption is not helpful for scheduling."

@@ -124,7 +124,14 @@ async def test_gauges_say_what_namespaces_hold_and_may_hold() -> None:
     async with bench.running() as on:
         on.add_node()
         exported = metrics.Metrics()
-        gauges.connect(exported, on.world, time=on.clock, watches={})
+        gauges.connect(
+            exported,
+            on.world,
+            rows=on.registry,
+            settings=on.settings,
+            time=on.clock,
+            watches={},
+        )
         on.set_quota(gpumem=4000)
         asks(on, "a", 3000)
         await on.run()

@@ -97,6 +97,16 @@ async def test_a_port_that_is_taken_is_an_error() -> None:
     await server.stop()
 
 
+async def test_two_addresses_serve_the_same() -> None:
+    routes = health.routes(health.Readiness())
+    server = app.Server("127.0.0.1:0", routes, also="127.0.0.1:0")
+    await server.start()
+    assert len(set(server.ports)) == 2
+    for port in server.ports:
+        assert await get(f"http://127.0.0.1:{port}/healthz") == (200, "ok")
+    await server.stop()
+
+
 async def test_ipv6_addresses_are_written_in_brackets() -> None:
     server = app.Server("[::1]:0", [])
     try:
