@@ -211,8 +211,7 @@ def _put_back(
     victims: list[pods.Pod] = []
     at = 0
     while at < len(order):
-        search = _longest if victims else _nearly_all  # most often few have to go
-        staying = search(bench, order[at:], gone)
+        staying = _longest(bench, order[at:], gone)
         gone = gone.difference(_uids(order[at : at + staying]))
         at += staying
         victims += order[at : at + 1]
@@ -227,25 +226,9 @@ def _longest(bench: Bench, order: Sequence[pods.Pod], gone: frozenset[str]) -> i
         if high == len(order):
             return high
         low, high = high, min(2 * high, len(order))
-    return _between(bench, order, gone, low=low, high=high)
-
-
-def _nearly_all(bench: Bench, order: Sequence[pods.Pod], gone: frozenset[str]) -> int:
-    """The same, looked for from the other end."""
-    low, high, step = len(order), len(order) + 1, 1
-    while low > 0 and not _can_stay(bench, order[:low], gone):
-        low, high, step = max(0, low - step), low, 2 * step
-    return _between(bench, order, gone, low=low, high=high)
-
-
-def _between(
-    bench: Bench, order: Sequence[pods.Pod], gone: frozenset[str], *, low: int, high: int
-) -> int:
-    """So many as ``low`` can be put back, and not so many as ``high``."""
     while high - low > 1:
         middle = (low + high) // 2
-        stays = _can_stay(bench, order[:middle], gone)
-        low, high = (middle, high) if stays else (low, middle)
+        low, high = (middle, high) if _can_stay(bench, order[:middle], gone) else (low, middle)
     return low
 
 

@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from structlog import testing
 
 from hami_operator import settings
-from hami_operator.cli import hamiflags, options, run
+from hami_operator.cli import hamiflags, logs, options, run
 
 LOCK = "HAMI_NODELOCK_EXPIRE"
 
@@ -161,3 +162,16 @@ def test_what_is_given_in_vain_is_said(
     flags: tuple[str, ...], environ: Mapping[str, str], want: list[str]
 ) -> None:
     assert list(hamiflags.unheeded(parse(*flags), environ)) == want
+
+
+def test_a_start_says_what_was_given_in_vain(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def nothing(*_: object, **__: object) -> int:
+        return 0
+
+    monkeypatch.setattr(run, "operate", nothing)
+    monkeypatch.setattr(logs, "configure", lambda *_, **__: None)
+    with testing.capture_logs() as told:
+        assert run.run(parse("--enable-ascend")) == 0
+    assert [(one["log_level"], one["event"]) for one in told] == [
+        ("warning", "--enable-ascend has no effect: all device backends are active")
+    ]
