@@ -8,10 +8,8 @@ line to line; in ``different`` lines nothing is as it was before: not a node, a 
 from __future__ import annotations
 
 import argparse
-import cProfile
 import gc
 import io
-import pstats
 import random
 import time
 from collections.abc import Callable, Sequence
@@ -19,7 +17,7 @@ from typing import Any, Final
 
 import orjson
 
-from benchmarks import figures, objects
+from benchmarks import objects, offline
 from hami_operator.cli import decide
 from hami_operator.simulator import catalogue
 
@@ -46,20 +44,13 @@ def main(arguments: Sequence[str]) -> int:
         "different": _different,
     }
     rows = [_measured(kind, make(args), args) for kind, make in made.items()]
-    print(figures.table(rows, COLUMNS))
-    facts = {"nodes": args.nodes, "cards": args.cards, "pods": args.pods}
-    figures.keep(NAME, {"machine": figures.machine(), **facts, "rows": rows}, args.output)
+    offline.report(NAME, rows, COLUMNS, args)
     return 0
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog=f"python -m benchmarks {NAME}", description=__doc__)
-    parser.add_argument("--nodes", type=int, default=10, help="per line (%(default)s)")
-    parser.add_argument("--cards", type=int, default=8, help="per node (%(default)s)")
-    parser.add_argument("--pods", type=int, default=40, help="running, per line (%(default)s)")
+    parser = offline.parser(NAME, __doc__, nodes=10, cards=8, pods=40)
     parser.add_argument("--lines", type=int, default=300, help="per kind (%(default)s)")
-    parser.add_argument("--profile", metavar="KIND", help="also show where its time goes")
-    parser.add_argument("--output", metavar="FILE", help="JSON (default: build/benchmarks)")
     return parser
 
 
@@ -110,9 +101,8 @@ def _measured(kind: str, lines: Sequence[bytes], args: argparse.Namespace) -> di
     decide.answer_all(io.BytesIO(warm), io.BytesIO())
     gc.collect()
     if args.profile == kind:
-        with cProfile.Profile() as profile:
+        with offline.profiled():
             decide.answer_all(source, sink)
-        pstats.Stats(profile).sort_stats("tottime").print_stats(45)
         return {"workload": kind}
     began = time.thread_time()
     decide.answer_all(source, sink)

@@ -7,16 +7,14 @@ has its own world for every attempt, so nothing was computed before.
 from __future__ import annotations
 
 import argparse
-import cProfile
 import gc
-import pstats
 import random
 import time
 import tracemalloc
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
-from benchmarks import figures, objects
+from benchmarks import figures, objects, offline
 from hami_operator import settings
 from hami_operator.devices import registry
 from hami_operator.protocol import instant
@@ -48,20 +46,13 @@ def main(arguments: Sequence[str]) -> int:
     next(attempts(state, [objects.pod("warm-up", objects.gpu())]))
     for workload, made in workloads(args.attempts, random.Random(7)).items():
         rows.append(_measured(workload, state, made, profile=workload == args.profile))
-    print(figures.table(rows, COLUMNS))
-    facts = {"nodes": args.nodes, "cards": args.cards, "pods": args.pods}
-    figures.keep(NAME, {"machine": figures.machine(), **facts, "rows": rows}, args.output)
+    offline.report(NAME, rows, COLUMNS, args)
     return 0
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog=f"python -m benchmarks {NAME}", description=__doc__)
-    parser.add_argument("--nodes", type=int, default=1000, help="(%(default)s)")
-    parser.add_argument("--cards", type=int, default=8, help="per node (%(default)s)")
-    parser.add_argument("--pods", type=int, default=8000, help="running pods (%(default)s)")
+    parser = offline.parser(NAME, __doc__, nodes=1000, cards=8, pods=8000)
     parser.add_argument("--attempts", type=int, default=200, help="per workload (%(default)s)")
-    parser.add_argument("--profile", metavar="WORKLOAD", help="also show where its time goes")
-    parser.add_argument("--output", metavar="FILE", help="JSON (default: build/benchmarks)")
     return parser
 
 
@@ -174,7 +165,9 @@ def _measured(
     *timed, last = made
     gc.collect()
     if profile:
-        _profiled(state, timed)
+        with offline.profiled():
+            for _ in attempts(state, timed):
+                pass
         return {"workload": workload}
     done = list(attempts(state, timed))
     tracemalloc.start()
@@ -193,13 +186,6 @@ def _row(workload: str, done: Sequence[tuple[float, bool]]) -> dict[str, Any]:
         "placed": sum(placed for _, placed in done),
         **figures.spread([elapsed for elapsed, _ in done], "ms"),
     }
-
-
-def _profiled(state: world.World, made: Sequence[objects.Raw]) -> None:
-    with cProfile.Profile() as profile:
-        for _ in attempts(state, made):
-            pass
-    pstats.Stats(profile).sort_stats("tottime").print_stats(30)
 
 
 def now() -> instant.Instant:

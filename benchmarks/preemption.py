@@ -7,14 +7,12 @@ room for it. After each attempt everything is as before: the pod goes, and its p
 from __future__ import annotations
 
 import argparse
-import cProfile
 import gc
-import pstats
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from benchmarks import decisions, figures, objects
+from benchmarks import decisions, figures, objects, offline
 from hami_operator.runtime import heap
 from hami_operator.scheduling import effects, world
 from hami_operator.scheduling import pod as pods
@@ -37,20 +35,13 @@ def main(arguments: Sequence[str]) -> int:
     state = decisions.Cluster(args).world()
     heap.settle()
     rows = [_measured(kind, limits, state, args) for kind, limits in _kinds().items()]
-    print(figures.table(rows, COLUMNS))
-    facts = {"nodes": args.nodes, "cards": args.cards, "pods": args.pods}
-    figures.keep(NAME, {"machine": figures.machine(), **facts, "rows": rows}, args.output)
+    offline.report(NAME, rows, COLUMNS, args)
     return 0
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog=f"python -m benchmarks {NAME}", description=__doc__)
-    parser.add_argument("--nodes", type=int, default=100, help="(%(default)s)")
-    parser.add_argument("--cards", type=int, default=8, help="per node (%(default)s)")
-    parser.add_argument("--pods", type=int, default=8000, help="running pods (%(default)s)")
+    parser = offline.parser(NAME, __doc__, nodes=100, cards=8, pods=8000)
     parser.add_argument("--attempts", type=int, default=10, help="per kind (%(default)s)")
-    parser.add_argument("--profile", metavar="KIND", help="also show where its time goes")
-    parser.add_argument("--output", metavar="FILE", help="JSON (default: build/benchmarks)")
     return parser
 
 
@@ -76,10 +67,9 @@ def _measured(
     _attempt(state, made[0])
     gc.collect()
     if args.profile == kind:
-        with cProfile.Profile() as profile:
+        with offline.profiled():
             for raw in made[1:]:
                 _attempt(state, raw)
-        pstats.Stats(profile).sort_stats("tottime").print_stats(30)
         return {"workload": kind}
     done = [_attempt(state, raw) for raw in made[1:]]
     return {

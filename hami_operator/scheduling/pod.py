@@ -193,11 +193,10 @@ def read_resident(raw: Mapping[str, Any]) -> Resident:
     meta = found.mapping(raw, "metadata", "")
     spec = found.mapping(raw, "spec", "")
     status = found.mapping(raw, "status", "")
-    namespace = found.text(meta, "namespace", "metadata.") or "default"
-    name = found.text(meta, "name", "metadata.")
+    namespace, name, uid = _names(meta, found)
     read_containers = containers.read(spec, found)
     return Resident(
-        uid=found.text(meta, "uid", "metadata.") or f"{namespace}/{name}",
+        uid=uid,
         namespace=namespace,
         name=name,
         node_name=found.text(spec, "nodeName", "spec."),
@@ -210,14 +209,20 @@ def read_resident(raw: Mapping[str, Any]) -> Resident:
     )
 
 
+def _names(meta: Mapping[str, Any], found: fields.Fields) -> tuple[str, str, str]:
+    """Namespace, name and UID; without a UID the names stand for it."""
+    namespace = found.text(meta, "namespace", "metadata.") or "default"
+    name = found.text(meta, "name", "metadata.")
+    return namespace, name, found.text(meta, "uid", "metadata.") or f"{namespace}/{name}"
+
+
 def read(raw: Mapping[str, Any]) -> Pod:
     """Read an API object. Never raises: what is odd becomes ``findings``."""
     found = fields.Fields()
     meta = found.mapping(raw, "metadata", "")
     spec = found.mapping(raw, "spec", "")
     status = found.mapping(raw, "status", "")
-    namespace = found.text(meta, "namespace", "metadata.") or "default"
-    name = found.text(meta, "name", "metadata.")
+    namespace, name, uid = _names(meta, found)
     if not name:
         found.note("metadata.name", "is missing")
     read_containers = containers.read(spec, found)
@@ -225,7 +230,7 @@ def read(raw: Mapping[str, Any]) -> Pod:
     labels = found.texts(meta, "labels", "metadata.")
     affinity, pod_affinity = _affinities(spec, namespace, found)
     return Pod(
-        uid=found.text(meta, "uid", "metadata.") or f"{namespace}/{name}",
+        uid=uid,
         namespace=namespace,
         name=name,
         resource_version=str(meta.get("resourceVersion") or ""),
