@@ -125,13 +125,15 @@ def _body(
     condition: effects.Condition, *, now: datetime.datetime, moved: bool
 ) -> Mapping[str, object]:
     """A strategic merge patch; the time of the last transition changes with the status alone."""
-    fields = {
+    fields: dict[str, object] = {
         "type": "PodScheduled",
         "status": condition.status,
         "reason": condition.reason,
         "message": condition.message,
         "lastProbeTime": None,
     }
+    if condition.generation:
+        fields["observedGeneration"] = condition.generation
     if moved:
         fields["lastTransitionTime"] = now.strftime("%Y-%m-%dT%H:%M:%SZ")
     status: dict[str, object] = {"conditions": [fields]}

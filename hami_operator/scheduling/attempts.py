@@ -379,6 +379,7 @@ class Attempts:
             reason=reason,
             message=message,
             nominated=nominated,
+            generation=pod.generation,
         )
         if _stands(wanted, pod):
             return ()

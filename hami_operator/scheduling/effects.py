@@ -86,6 +86,7 @@ class Condition:
         reason: ``Unschedulable`` (autoscalers act on exactly this word) or ``SchedulerError``.
         nominated: the node that it was promised, to be written along with it; empty to take
             away what stands there, None to leave it.
+        generation: of the specification that this is about; 0 where the server tells none.
     """
 
     pod: PodRef
@@ -93,6 +94,7 @@ class Condition:
     reason: str
     message: str
     nominated: str | None = None
+    generation: int = 0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)

@@ -346,6 +346,10 @@ async def test_a_pod_that_cannot_fit_says_why_once_with_counts_per_reason(
             "1 No preemption victims found for incoming pod, "
             "3 Preemption is not helpful for scheduling."
         )
+        large = cluster.pods.get("large")
+        assert large is not None
+        observed = [one.get("observedGeneration") for one in large["status"]["conditions"]]
+        assert observed == [large["metadata"]["generation"]]
         # Somebody else's pod changes nothing for this one, and is no cause for another Event.
         await cluster.pod(builders.pod("other").container(limits=workload.ask("MLU")))
         await cluster.run("other")

@@ -68,6 +68,24 @@ async def test_the_patch_names_the_pod_and_one_condition() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("generation", "want"),
+    [
+        pytest.param(3, 3, id="a server that counts versions of specifications"),
+        pytest.param(0, None, id="one that does not"),
+    ],
+)
+async def test_the_condition_says_which_specification_it_is_about(
+    generation: int, want: int | None
+) -> None:
+    writer = Writer()
+    wanted = desk(writer, fakes.FakeClock())
+    wanted.put(dataclasses.replace(UNFIT, generation=generation))
+    assert await wanted.drain(1.0)
+    [(_, _, body)] = writer.calls
+    assert body["status"]["conditions"][0].get("observedGeneration") == want
+
+
 async def test_only_a_change_is_written_and_the_transition_time_stays_with_the_status() -> None:
     writer = Writer()
     wanted = desk(writer, fakes.FakeClock())
