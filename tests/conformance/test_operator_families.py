@@ -322,11 +322,14 @@ class Firsts:
 
     def __init__(self) -> None:
         self.bound: dict[str, Raw] = {}
+        self._met: set[str] = set()
 
     def upsert(self, found: ports.Raw) -> None:
-        """See `feed.Sink`."""
-        if found["spec"].get("nodeName"):
-            self.bound.setdefault(found["metadata"]["name"], dict(found))
+        """See `feed.Sink`. Late news of a pod that another one of its name follows is no first."""
+        uid = found["metadata"]["uid"]
+        if found["spec"].get("nodeName") and uid not in self._met:
+            self._met.add(uid)
+            self.bound[found["metadata"]["name"]] = dict(found)
 
     def delete(self, found: ports.Raw) -> None:
         """See `feed.Sink`."""
