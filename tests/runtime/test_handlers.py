@@ -180,6 +180,20 @@ async def test_a_drain_that_fails_does_not_make_kopf_repeat_it(
     assert "drain failed" in capsys.readouterr().out
 
 
+async def test_waiters_that_kopf_has_left_of_its_watches_do_not_hold_up_the_end() -> None:
+    async def drained() -> None: ...
+
+    left, other = (
+        asyncio.create_task(asyncio.Event().wait(), name=name)
+        for name in (f"{registry.WAITER}pods.v1", "ours")
+    )
+    await handlers(Intake(), drain=drained).cleanup()
+    await asyncio.wait({left}, timeout=5)
+    assert left.cancelled()
+    assert not other.done()
+    other.cancel()
+
+
 @pytest.mark.parametrize(
     ("connection", "want_headers", "want_proxy"),
     [
@@ -364,6 +378,15 @@ async def test_kopf_lists_anew_where_a_page_of_a_list_is_gone(api: api_server.Ap
         assert run.intake.nodes == [(None, "n1")]
         assert not run.task.done()
     assert run.task.exception() is None
+
+
+async def test_kopf_names_the_waiters_of_its_watches_as_we_expect(
+    api: api_server.ApiServer,
+) -> None:
+    async with kopf_at(api.url):
+        await fakes.eventually(lambda: api.watch_count("pods") and api.watch_count("nodes"))
+        names = [task.get_name() for task in asyncio.all_tasks()]
+        assert sum(name.startswith(registry.WAITER) for name in names) == 2
 
 
 async def test_a_user_without_a_name_is_enough(
