@@ -15,7 +15,7 @@ from hami_operator import errors
 from hami_operator.cli import holdings
 from hami_operator.devices import registry
 from hami_operator.protocol import decision, miglist, register
-from hami_operator.scheduling import claim, ledger, world
+from hami_operator.scheduling import claim, containers, ledger, world
 from hami_operator.scheduling import pod as pods
 from hami_operator.server import blocks, families
 
@@ -100,9 +100,7 @@ class CardGauges:
         """The pods of nodes with partitioned cards, as last seen: plugins write to them."""
         state = self._state
         for node in state.nodes:
-            standings = state.nodes.standings(node).values()
-            cards = (card for standing in standings for card in standing.inventory.cards)
-            if any(card.mig_profiles for card in cards):
+            if any(card.mig_profiles for card in self._cards(node)):
                 found = (state.pod(entry.uid) for entry in state.ledger.on(node))
                 yield from (pod for pod in found if pod is not None and pod.node_name)
 
@@ -113,18 +111,20 @@ class CardGauges:
             for one, value in self.instances().items()
         }
 
-    def _index(self, node: str, id: str) -> str:
+    def _cards(self, node: str) -> Iterator[register.Card]:
+        """The registered cards of a node, of all types."""
         standings = self._state.nodes.standings(node).values()
-        cards = (card for standing in standings for card in standing.inventory.cards)
-        return next((str(card.index) for card in cards if card.id == id), "-1")
+        return (card for standing in standings for card in standing.inventory.cards)
+
+    def _index(self, node: str, id: str) -> str:
+        return next((str(card.index) for card in self._cards(node) if card.id == id), "-1")
 
     def _tell_containers(self, found: _Samples, node: str) -> None:
         for entry in self._state.ledger.on(node):
             pod = self._state.pod(entry.uid)
             names = [one.name for one in pod.containers] if pod is not None else []
             for word, slots in entry.slots.items():
-                standing = self._state.nodes.standings(node).get(word)
-                cards = {one.id: one for one in standing.inventory.cards} if standing else {}
+                cards = {one.id: one for one in self._state.nodes.cards_of(node, word)}
                 for place, picks in _running(entry, slots):
                     name = names[place] if place < len(names) else str(place)
                     kind = entry.kinds[place].value if place < len(entry.kinds) else "app"
@@ -155,7 +155,7 @@ def _running(
 ) -> Iterator[tuple[int, tuple[decision.Pick, ...]]]:
     """The slots of a pod that still count, with their places."""
     for place, picks in enumerate(slots):
-        is_init = place < len(entry.kinds) and entry.kinds[place].value == "init"
+        is_init = place < len(entry.kinds) and entry.kinds[place] is containers.Kind.INIT
         if not (entry.released and is_init):
             yield place, picks
 

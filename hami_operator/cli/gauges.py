@@ -126,11 +126,9 @@ class Readers:
         """Cards that pods hold and that no register names."""
         found: Counter[tuple[str, ...]] = Counter()
         for name in self._state.nodes:
-            standings = self._state.nodes.standings(name)
             for word in self._state.ledger.words(name):
-                known = standings[word].inventory.cards if word in standings else ()
-                held = set(self._state.ledger.held(name, word))
-                found[name, word] += len(held - {card.id for card in known})
+                known = {card.id for card in self._state.nodes.cards_of(name, word)}
+                found[name, word] += len({*self._state.ledger.held(name, word)} - known)
         return dict(found)
 
     def foreign_pods(self) -> _Values:

@@ -146,8 +146,7 @@ class Books:
 
     def strays(self, node: str, word: str) -> Iterator[Holding]:
         """Cards of a type that pods hold and no register names."""
-        standing = self.known.standings(node).get(word)
-        listed = {card.id for card in standing.inventory.cards} if standing else set()
+        listed = {card.id for card in self.known.cards_of(node, word)}
         strays = [id for id in self.ledger.held(node, word) if id not in listed]
         if not strays:
             return

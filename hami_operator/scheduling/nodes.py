@@ -211,6 +211,12 @@ class Nodes:
         entry = self._entries.get(name)
         return dict(entry.standings) if entry is not None else {}
 
+    def cards_of(self, name: str, word: str) -> tuple[register.Card, ...]:
+        """The registered cards of a node, usable or not; none of a type that it has not."""
+        entry = self._entries.get(name)
+        standing = entry.standings.get(word) if entry is not None else None
+        return standing.inventory.cards if standing is not None else ()
+
     def cards(self, word: str) -> Iterator[tuple[register.Card, ...]]:
         """The cards of a device type on each node that has it, in use or not."""
         for entry in self._entries.values():

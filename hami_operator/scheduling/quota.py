@@ -283,8 +283,7 @@ def _metered(
 
 
 def _cards(known: nodes.Nodes | None, node: str, word: str) -> Mapping[str, register.Card]:
-    standing = known.standings(node).get(word) if known is not None else None
-    return {card.id: card for card in standing.inventory.cards} if standing else {}
+    return {card.id: card for card in known.cards_of(node, word)} if known is not None else {}
 
 
 def _whole(value: Any) -> int | None:
