@@ -136,9 +136,6 @@ def _amount(node: NodeFacts, resource: str) -> int | None:
     if text is None:
         return None
     try:
-        billionths = quantity.nanos(text)
+        return quantity.truncated(text)
     except errors.DecodeError:
         return None
-    return (
-        billionths // quantity.BILLION if billionths >= 0 else -(-billionths // quantity.BILLION)
-    )

@@ -62,6 +62,17 @@ def whole(value: Fraction) -> int:
     return _away(value.numerator, value.denominator)
 
 
+def truncated(value: object) -> int:
+    """Units, with what is left of one dropped, above and below zero alike.
+
+    Raises:
+        errors.DecodeError: not a quantity.
+    """
+    billionths = nanos(value)
+    units = abs(billionths) // BILLION
+    return units if billionths >= 0 else -units
+
+
 def is_whole(value: Fraction) -> bool:
     """Whether there is no fraction of a unit in it."""
     return value.denominator == 1

@@ -23,11 +23,11 @@ def read(spec: Mapping[str, Any], found: fields.Fields) -> frozenset[str]:
 
 
 def _restarts_all(spec: Mapping[str, Any], found: fields.Fields) -> bool:
-    for key in ("containers", "initContainers"):
-        for place, item in found.items(spec, key, "spec.") if spec.get(key) else ():
-            if "restartPolicyRules" not in item:
-                continue
-            for _, rule in found.items(item, "restartPolicyRules", f"{place}."):
-                if rule.get("action") == "RestartAllContainers":
-                    return True
-    return False
+    return any(
+        rule.get("action") == "RestartAllContainers"
+        for key in ("containers", "initContainers")
+        if spec.get(key)
+        for place, item in found.items(spec, key, "spec.")
+        if "restartPolicyRules" in item
+        for _, rule in found.items(item, "restartPolicyRules", f"{place}.")
+    )

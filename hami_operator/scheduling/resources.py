@@ -18,7 +18,6 @@ EPHEMERAL_STORAGE: Final = "ephemeral-storage"
 PODS: Final = "pods"
 PLAIN: Final = (CPU, MEMORY, EPHEMERAL_STORAGE)
 _NATIVE: Final = "kubernetes.io/"
-_MILLIONTH: Final = quantity.BILLION // 1000
 
 
 def total(
@@ -53,11 +52,7 @@ def total(
 
 def rounded(billionths: Mapping[str, int]) -> dict[str, int]:
     """Comparable amounts: cpu in thousandths, all else in units, rounded up; no zeros."""
-    return {
-        name: -(-amount // (_MILLIONTH if name == CPU else quantity.BILLION))
-        for name, amount in billionths.items()
-        if amount > 0
-    }
+    return {name: comparable(name, amount) for name, amount in billionths.items() if amount > 0}
 
 
 def comparable(name: str, billionths: int) -> int:

@@ -71,7 +71,7 @@ def _call(container: Raw, one: plugin.Plugin) -> Iterator[Call]:
 
 def _whole(text: str) -> int:
     try:
-        return int(quantity.parse(text))
+        return quantity.truncated(text)
     except errors.DecodeError:
         return 0  # the API server lets no such pod in
 

@@ -43,6 +43,7 @@ SUFFIXES = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "
 )
 def test_reads(text: Any, want: Fraction | int) -> None:
     assert quantity.parse(text) == want
+    assert quantity.truncated(text) == int(want)
 
 
 @pytest.mark.parametrize(
