@@ -94,6 +94,7 @@ class Wiring:
         for text in configured.warnings:
             _log.warning(text)
         self._registry = configured.registry
+        self._resources = watches.resources(given.server_version)
         self.state = world.World(self._registry, given.settings)
         self._bell = alarm.Alarm(given.time)
         self._events = self._build_recorder()
@@ -239,9 +240,7 @@ class Wiring:
         self._watches.widen(kinds)
 
     def _build_watch(self, kind: objects.Kind) -> reflector.Reflector:
-        resource = watches.resources(self._given.server_version)[kind]
-        sink = self.intake.of(kind)
-        return self._reflector(resource, sink, ports.EVERYTHING)
+        return self._reflector(self._resources[kind], self.intake.of(kind), ports.EVERYTHING)
 
     def _build_binder(self) -> binder.Binder:
         given, settings = self._given, self._given.settings
@@ -255,7 +254,7 @@ class Wiring:
                 self._api,
                 progress=self.state.preparing,
                 is_waiting=self.state.waits,
-                claims=watches.resources(given.server_version)[objects.Kind.RESOURCE_CLAIM],
+                claims=self._resources[objects.Kind.RESOURCE_CLAIM],
                 time=given.time,
                 generator=given.generator,
             ),
