@@ -68,6 +68,14 @@ def asking(on: bench.Bench) -> builders.PodBuilder:
     return on.ask().append("spec.volumes", volume)
 
 
+def wait_for_volume(on: bench.Bench, **offer: str) -> None:
+    """A node, a claim without a volume, and a pod that asks for it."""
+    on.add_node()
+    put_class(on, **offer)
+    put_claim(on)
+    on.add(asking(on))
+
+
 def selected(on: bench.Bench) -> str:
     raw = on.store.get(CLAIMS, ("default", "data")).copy(CLAIMS)
     return str((raw["metadata"].get("annotations") or {}).get(SELECTED, ""))
@@ -75,10 +83,7 @@ def selected(on: bench.Bench) -> str:
 
 async def test_the_pod_waits_until_its_volume_is_made_and_is_then_bound() -> None:
     async with bench.running() as on:
-        on.add_node()
-        put_class(on)
-        put_claim(on)
-        on.add(asking(on))
+        wait_for_volume(on)
         await on.run(3.0)
         assert (selected(on), on.node_of()) == ("n1", "")
         put_volume(on)
@@ -95,10 +100,7 @@ def nominated(on: bench.Bench, name: str = "p") -> str | None:
 
 async def test_the_pod_says_during_the_wait_where_it_is_expected() -> None:
     async with bench.running() as on:
-        on.add_node()
-        put_class(on)
-        put_claim(on)
-        on.add(asking(on))
+        wait_for_volume(on)
         await on.run(20.0)
         assert (nominated(on), on.node_of()) == ("n1", "")
         assert on.api.calls.count("PATCH pods/p/status") == 2  # the first said what it waits for
@@ -123,10 +125,7 @@ async def test_a_wait_that_comes_to_nothing_leaves_no_node_on_the_pod(
     call: str, how: dict[str, Any]
 ) -> None:
     async with bench.running() as on:
-        on.add_node()
-        put_class(on)
-        put_claim(on)
-        on.add(asking(on))
+        wait_for_volume(on)
         await on.run(2.0)
         assert nominated(on) == "n1"
         if call:
@@ -143,10 +142,7 @@ async def test_a_wait_that_comes_to_nothing_leaves_no_node_on_the_pod(
 
 async def test_what_the_pod_was_promised_before_the_wait_stays_on_it() -> None:
     async with bench.running() as on:
-        on.add_node()
-        put_class(on)
-        put_claim(on)
-        on.add(asking(on))
+        wait_for_volume(on)
         on.store.patch(
             "pods", ("default", "p"), orjson.dumps({"status": {"nominatedNodeName": "n1"}}),
             subresource="status",
@@ -160,10 +156,7 @@ async def test_what_the_pod_was_promised_before_the_wait_stays_on_it() -> None:
 
 async def test_a_node_that_cannot_be_named_holds_nothing_up() -> None:
     async with bench.running() as on:
-        on.add_node()
-        put_class(on)
-        put_claim(on)
-        on.add(asking(on))
+        wait_for_volume(on)
         on.api.fail("PATCH pods/p/status", errors.Forbidden("no", status=403), times=99)
         await on.run(2.0)
         put_volume(on)
@@ -213,10 +206,7 @@ async def test_a_volume_that_is_there_is_given_to_the_claim() -> None:
 
 async def test_a_volume_that_could_not_be_made_sends_the_pod_back() -> None:
     async with bench.running() as on:
-        on.add_node()
-        put_class(on)
-        put_claim(on)
-        on.add(asking(on))
+        wait_for_volume(on)
         await on.run(2.0)
         annotate(on, None)
         await on.run(1.0)
@@ -230,10 +220,7 @@ async def test_a_volume_that_could_not_be_made_sends_the_pod_back() -> None:
 
 async def test_the_wait_ends_and_the_cards_are_free_again() -> None:
     async with bench.running() as on:
-        on.add_node()
-        put_class(on)
-        put_claim(on)
-        on.add(asking(on))
+        wait_for_volume(on)
         await on.run(595.0)
         assert on.entry() is not None
         await on.run(8.0)
@@ -244,10 +231,7 @@ async def test_the_wait_ends_and_the_cards_are_free_again() -> None:
 
 async def test_a_pod_that_goes_ends_its_wait() -> None:
     async with bench.running() as on:
-        on.add_node()
-        put_class(on)
-        put_claim(on)
-        on.add(asking(on))
+        wait_for_volume(on)
         await on.run(2.0)
         on.delete_pod("p")
         await on.run(2.0)
